@@ -1,1 +1,16 @@
-//! core
+//! What Tenure decides, as pure functions: it does no I/O, is not async, reads no clock and draws no randomness. Whoever
+//! calls it passes the present instant, the facts and the random bytes, and carries out what comes back.
+//! Neighbours: `tenure-store` remembers, `tenure-coordinator` and `tenure-worker` act, `tenure-proto` translates.
+
+pub mod id;
+pub mod limits;
+pub mod principal;
+pub mod reason;
+
+pub mod chain;
+pub mod job;
+pub mod record;
+
+pub mod handover;
+pub mod plan;
+pub mod recovery;

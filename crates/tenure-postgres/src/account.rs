@@ -37,9 +37,7 @@ impl Account {
             .iter()
             .find_map(|name| User::from_name(name).ok().flatten())
             .ok_or(Error::NoAccount)?;
-        Ok(Self {
-            ordinary: Some(ordinary),
-        })
+        Ok(Self { ordinary: Some(ordinary) })
     }
 
     /// Makes `command` run as the account.
@@ -72,9 +70,7 @@ impl Account {
         let Some(user) = &self.ordinary else {
             return Ok(());
         };
-        let directory = directory
-            .canonicalize()
-            .map_err(Error::io("resolve", directory))?;
+        let directory = directory.canonicalize().map_err(Error::io("resolve", directory))?;
         for ancestor in directory.ancestors().skip(1) {
             let metadata = fs::metadata(ancestor).map_err(Error::io("inspect", ancestor))?;
             if !may_enter(&metadata, user) {

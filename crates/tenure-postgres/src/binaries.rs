@@ -48,12 +48,8 @@ impl SearchPlaces {
     #[must_use]
     pub fn from_environment() -> Self {
         Self {
-            only: env::var_os("TENURE_PG_BIN")
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from),
-            path: env::var_os("PATH")
-                .map(|path| env::split_paths(&path).collect())
-                .unwrap_or_default(),
+            only: env::var_os("TENURE_PG_BIN").filter(|value| !value.is_empty()).map(PathBuf::from),
+            path: env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default(),
             versioned: list_versioned_places(),
         }
     }
@@ -75,26 +71,16 @@ impl Binaries {
         list_candidates(places)
             .into_iter()
             .next()
-            .ok_or_else(|| Error::NotFound {
-                minimum: MINIMUM_MAJOR,
-                looked_in: places.describe(),
-            })
+            .ok_or_else(|| Error::NotFound { minimum: MINIMUM_MAJOR, looked_in: places.describe() })
     }
 
     /// Finds the binaries for data that the major version `major` wrote.
-    pub(crate) fn find_major(
-        places: &SearchPlaces,
-        major: u32,
-        data: &Path,
-    ) -> Result<Self, Error> {
+    pub(crate) fn find_major(places: &SearchPlaces, major: u32, data: &Path) -> Result<Self, Error> {
         Self::find(places)?;
         list_candidates(places)
             .into_iter()
             .find(|binaries| binaries.major == major)
-            .ok_or_else(|| Error::OtherVersion {
-                directory: data.to_owned(),
-                written_by: major,
-            })
+            .ok_or_else(|| Error::OtherVersion { directory: data.to_owned(), written_by: major })
     }
 
     /// The full path of one program, for example `psql`; it need not exist.
@@ -113,15 +99,10 @@ impl Binaries {
     /// Follows a link, because one that was put on PATH has only some of its siblings beside it.
     fn probe(directory: &Path) -> Option<Self> {
         let postgres = directory.join("postgres").canonicalize().ok()?;
-        let directory = postgres
-            .parent()
-            .filter(|home| home.join("initdb").is_file())?;
+        let directory = postgres.parent().filter(|home| home.join("initdb").is_file())?;
         let output = Command::new(&postgres).arg("--version").output().ok()?;
         let major = parse_major(&String::from_utf8_lossy(&output.stdout))?;
-        (major >= MINIMUM_MAJOR).then(|| Self {
-            directory: directory.to_owned(),
-            major,
-        })
+        (major >= MINIMUM_MAJOR).then(|| Self { directory: directory.to_owned(), major })
     }
 }
 
@@ -129,18 +110,9 @@ fn list_candidates(places: &SearchPlaces) -> Vec<Binaries> {
     if let Some(only) = &places.only {
         return Binaries::probe(only).into_iter().collect();
     }
-    let mut versioned: Vec<_> = places
-        .versioned
-        .iter()
-        .filter_map(|place| Binaries::probe(place))
-        .collect();
+    let mut versioned: Vec<_> = places.versioned.iter().filter_map(|place| Binaries::probe(place)).collect();
     versioned.sort_by_key(|binaries| std::cmp::Reverse(binaries.major));
-    places
-        .path
-        .iter()
-        .filter_map(|place| Binaries::probe(place))
-        .chain(versioned)
-        .collect()
+    places.path.iter().filter_map(|place| Binaries::probe(place)).chain(versioned).collect()
 }
 
 fn list_versioned_places() -> Vec<PathBuf> {
@@ -178,11 +150,7 @@ mod tests {
         fs::create_dir_all(&directory).unwrap();
         for program in ["postgres", "initdb"] {
             let path = directory.join(program);
-            fs::write(
-                &path,
-                format!("#!/bin/sh\necho 'postgres (PostgreSQL) {version}'\n"),
-            )
-            .unwrap();
+            fs::write(&path, format!("#!/bin/sh\necho 'postgres (PostgreSQL) {version}'\n")).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         directory
@@ -190,10 +158,7 @@ mod tests {
 
     #[test]
     fn major_version_is_read_from_every_known_form() {
-        assert_eq!(
-            parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"),
-            Some(15)
-        );
+        assert_eq!(parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"), Some(15));
         assert_eq!(parse_major("postgres (PostgreSQL) 18beta1\n"), Some(18));
         assert_eq!(parse_major("postgres (EnterpriseDB) 15.1\n"), None);
     }
@@ -202,10 +167,7 @@ mod tests {
     fn absent_binaries_are_an_error_that_says_what_to_install() {
         let error = Binaries::find(&SearchPlaces::default()).unwrap_err();
         assert_eq!(error.reason_code(), "POSTGRES_NOT_FOUND");
-        assert!(
-            error.to_string().contains("apt-get install postgresql"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("apt-get install postgresql"), "{error}");
     }
 
     #[test]
@@ -220,17 +182,9 @@ mod tests {
             ..SearchPlaces::default()
         };
         assert_eq!(Binaries::find(&places).unwrap().major(), 17);
-        assert_eq!(
-            Binaries::find_major(&places, 15, root.path())
-                .unwrap()
-                .major(),
-            15
-        );
+        assert_eq!(Binaries::find_major(&places, 15, root.path()).unwrap().major(), 15);
         let error = Binaries::find_major(&places, 14, root.path()).unwrap_err();
-        assert!(
-            matches!(error, Error::OtherVersion { written_by: 14, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, Error::OtherVersion { written_by: 14, .. }), "{error}");
     }
 
     #[test]
@@ -240,10 +194,7 @@ mod tests {
         let links = root.path().join("links");
         fs::create_dir(&links).unwrap();
         std::os::unix::fs::symlink(home.join("postgres"), links.join("postgres")).unwrap();
-        let places = SearchPlaces {
-            path: vec![links],
-            ..SearchPlaces::default()
-        };
+        let places = SearchPlaces { path: vec![links], ..SearchPlaces::default() };
         let found = Binaries::find(&places).unwrap().program("psql");
         assert_eq!(found, home.canonicalize().unwrap().join("psql"));
     }

@@ -49,13 +49,7 @@ impl Directory {
         let root = root.canonicalize().map_err(Error::io("resolve", root))?;
         let (socket, short_socket) = choose_socket(&root)?;
         account.create_private(&socket)?;
-        let directory = Self {
-            root,
-            socket,
-            account,
-            binaries,
-            _short_socket: short_socket,
-        };
+        let directory = Self { root, socket, account, binaries, _short_socket: short_socket };
         if written_by.is_none() {
             directory.initialise()?;
         }
@@ -96,9 +90,7 @@ impl Directory {
             .arg(password)
             .arg("--pgdata")
             .arg(&fresh);
-        let output = command
-            .output()
-            .map_err(Error::io("run", self.binaries.program("initdb")))?;
+        let output = command.output().map_err(Error::io("run", self.binaries.program("initdb")))?;
         if !output.status.success() {
             let printed = [output.stdout, output.stderr].concat();
             return Err(Error::Initialise {

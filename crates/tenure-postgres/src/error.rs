@@ -103,15 +103,8 @@ impl Error {
     }
 
     /// Wraps a refusal of the operating system: `.map_err(Error::io("create", &path))`.
-    pub(crate) fn io(
-        attempt: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(attempt: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io {
-            attempt,
-            path,
-            source,
-        }
+        move |source| Self::Io { attempt, path, source }
     }
 }

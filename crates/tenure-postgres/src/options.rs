@@ -46,10 +46,7 @@ impl Options {
     /// Files that stay, in `directory`.
     #[must_use]
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
-        Self {
-            directory: Some(directory.into()),
-            ..Self::default()
-        }
+        Self { directory: Some(directory.into()), ..Self::default() }
     }
 
     /// Adds a setting.

@@ -55,11 +55,7 @@ impl Postmaster {
         let text = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
         let mut lines = text.lines().map(str::trim);
         let ours = lines.next() == Some(self.pid().to_string().as_str());
-        Ok(if ours && lines.nth(6) == Some("ready") {
-            Readiness::Ready
-        } else {
-            Readiness::Starting
-        })
+        Ok(if ours && lines.nth(6) == Some("ready") { Readiness::Ready } else { Readiness::Starting })
     }
 
     /// Sends `signal`, and waits; `false` if the process is still there after `timeout`.

@@ -117,10 +117,7 @@ impl Server {
             Stop::Immediate => false,
         };
         if !stopped && !postmaster.signal_and_wait(Signal::SIGQUIT, STOP_TIMEOUT) {
-            tracing::warn!(
-                pid = postmaster.pid(),
-                "PostgreSQL did not stop and is killed"
-            );
+            tracing::warn!(pid = postmaster.pid(), "PostgreSQL did not stop and is killed");
             postmaster.kill();
         }
     }
@@ -135,9 +132,9 @@ impl Server {
     /// Whether the process is there.
     pub fn is_running(&mut self) -> bool {
         let data = self.directory.data();
-        self.postmaster.as_mut().is_some_and(|postmaster| {
-            !matches!(postmaster.check_readiness(&data), Ok(Readiness::Ended(_)))
-        })
+        self.postmaster
+            .as_mut()
+            .is_some_and(|postmaster| !matches!(postmaster.check_readiness(&data), Ok(Readiness::Ended(_))))
     }
 
     /// The postmaster's process id, while one was started.
@@ -167,9 +164,7 @@ impl Server {
         };
         let password = self.directory.read_password()?;
         let database = encode(database.as_bytes());
-        Ok(Some(format!(
-            "postgresql://{SUPERUSER}:{password}@127.0.0.1:{port}/{database}"
-        )))
+        Ok(Some(format!("postgresql://{SUPERUSER}:{password}@127.0.0.1:{port}/{database}")))
     }
 
     /// The binaries it runs, for `psql` and the like.
@@ -240,20 +235,11 @@ impl Server {
             .arg("-c")
             .arg("unix_socket_permissions=0700")
             .arg("-c")
-            .arg(prefix_path(
-                "unix_socket_directories=",
-                self.directory.socket(),
-            ));
+            .arg(prefix_path("unix_socket_directories=", self.directory.socket()));
         let log = open_log(&self.directory.log())?;
-        let copy = log
-            .try_clone()
-            .map_err(Error::io("open", self.directory.log()))?;
+        let copy = log.try_clone().map_err(Error::io("open", self.directory.log()))?;
         // A group of its own: Ctrl-C in a terminal is for the program, which then stops the server.
-        command
-            .stdin(Stdio::null())
-            .stdout(copy)
-            .stderr(log)
-            .process_group(0);
+        command.stdin(Stdio::null()).stdout(copy).stderr(log).process_group(0);
         Ok(command)
     }
 
@@ -268,11 +254,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // What is about to be removed needs no checkpoint.
-        let how = if self.temporary.is_some() {
-            Stop::Immediate
-        } else {
-            Stop::Fast
-        };
+        let how = if self.temporary.is_some() { Stop::Immediate } else { Stop::Fast };
         self.stop(how);
     }
 }

@@ -19,9 +19,7 @@ pub(crate) fn spawn_bound(mut command: Command) -> io::Result<Child> {
     bind_to_parent(&mut command);
     let (answer, answered) = mpsc::channel();
     let gone = |_| io::Error::other("the thread that starts processes is gone");
-    requests()?
-        .send((command, answer))
-        .map_err(|error| gone(error.to_string()))?;
+    requests()?.send((command, answer)).map_err(|error| gone(error.to_string()))?;
     answered.recv().map_err(|error| gone(error.to_string()))?
 }
 
@@ -29,15 +27,11 @@ fn requests() -> io::Result<&'static mpsc::Sender<Request>> {
     static REQUESTS: OnceLock<mpsc::Sender<Request>> = OnceLock::new();
     if REQUESTS.get().is_none() {
         let (sender, receiver) = mpsc::channel::<Request>();
-        thread::Builder::new()
-            .name("postgres-spawner".to_owned())
-            .spawn(move || serve(&receiver))?;
+        thread::Builder::new().name("postgres-spawner".to_owned()).spawn(move || serve(&receiver))?;
         // A second caller that was faster wins; the loser's thread ends with its sender, idle.
         let _ = REQUESTS.set(sender);
     }
-    REQUESTS
-        .get()
-        .ok_or_else(|| io::Error::other("no thread starts processes"))
+    REQUESTS.get().ok_or_else(|| io::Error::other("no thread starts processes"))
 }
 
 fn serve(requests: &mpsc::Receiver<Request>) {
@@ -48,10 +42,7 @@ fn serve(requests: &mpsc::Receiver<Request>) {
 }
 
 #[cfg(target_os = "linux")]
-#[expect(
-    unsafe_code,
-    reason = "pre_exec is the only way to run prctl in the child"
-)]
+#[expect(unsafe_code, reason = "pre_exec is the only way to run prctl in the child")]
 fn bind_to_parent(command: &mut Command) {
     use nix::sys::{prctl, signal::Signal};
     let parent = nix::unistd::getpid();
@@ -64,9 +55,7 @@ fn bind_to_parent(command: &mut Command) {
             if nix::unistd::getppid() == parent {
                 Ok(())
             } else {
-                Err(io::Error::from_raw_os_error(
-                    nix::errno::Errno::ESRCH as i32,
-                ))
+                Err(io::Error::from_raw_os_error(nix::errno::Errno::ESRCH as i32))
             }
         });
     }

@@ -21,10 +21,7 @@ fn started_server_answers_with_durable_settings() {
 fn settings_of_the_caller_go_before_the_defaults() {
     let options = Options::default().with_setting("max_connections", "17");
     let server = Server::start(options).unwrap();
-    assert_eq!(
-        query(&server, &server.url("postgres"), "SHOW max_connections"),
-        "17"
-    );
+    assert_eq!(query(&server, &server.url("postgres"), "SHOW max_connections"), "17");
 }
 
 #[test]
@@ -33,10 +30,7 @@ fn nobody_else_may_enter_the_socket_directory() {
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let directory = root.path().join("pg");
     let _server = Server::start(Options::in_directory(&directory)).unwrap();
-    let mode = fs::metadata(directory.join("socket"))
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = fs::metadata(directory.join("socket")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
 }
 
@@ -47,11 +41,7 @@ fn rows_stay_over_stop_kill_and_reuse_of_the_directory() {
     let directory = root.path().join("with a blank & more");
     let mut server = Server::start(Options::in_directory(&directory)).unwrap();
     let url = server.url("postgres");
-    query(
-        &server,
-        &url,
-        "CREATE TABLE kept (how text); INSERT INTO kept VALUES ('first')",
-    );
+    query(&server, &url, "CREATE TABLE kept (how text); INSERT INTO kept VALUES ('first')");
 
     server.stop(Stop::Fast);
     assert!(!server.is_running());
@@ -70,32 +60,18 @@ fn rows_stay_over_stop_kill_and_reuse_of_the_directory() {
 
     let server = Server::start(Options::in_directory(&directory)).unwrap();
     assert_eq!(
-        query(
-            &server,
-            &url,
-            "SELECT string_agg(how, ',' ORDER BY ctid) FROM kept"
-        ),
+        query(&server, &url, "SELECT string_agg(how, ',' ORDER BY ctid) FROM kept"),
         "first,after fast,after immediate,after kill"
     );
 }
 
 #[test]
 fn tcp_wants_the_password_and_serves_loopback() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let options = Options {
-        tcp_port: Some(port),
-        ..Options::default()
-    };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let options = Options { tcp_port: Some(port), ..Options::default() };
     let server = Server::start(options).unwrap();
     let url = server.tcp_url("postgres").unwrap().unwrap();
-    assert_eq!(
-        query(&server, &url, "SELECT inet_client_addr()"),
-        "127.0.0.1"
-    );
+    assert_eq!(query(&server, &url, "SELECT inet_client_addr()"), "127.0.0.1");
 
     let (user_and_password, rest) = url.split_once('@').unwrap();
     let wrong = format!("{user_and_password}wrong@{rest}");

@@ -15,24 +15,10 @@ use tenure_postgres::Server;
 /// Runs one statement and returns what it printed.
 fn query(server: &Server, url: &str, sql: &str) -> String {
     let output = Command::new(server.binaries().program("psql"))
-        .args([
-            "-X",
-            "-A",
-            "-t",
-            "-q",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-c",
-            sql,
-            url,
-        ])
+        .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql, url])
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{sql}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 

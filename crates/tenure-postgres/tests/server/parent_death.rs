@@ -19,12 +19,7 @@ fn server_ends_with_its_killed_parent_and_its_rows_are_there_for_the_next() {
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let directory = root.path().join("pg");
     let mut parent = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "parent_death::hold_a_server",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "parent_death::hold_a_server", "--ignored", "--nocapture"])
         .env(DIRECTORY, &directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -48,10 +43,7 @@ fn server_ends_with_its_killed_parent_and_its_rows_are_there_for_the_next() {
     });
 
     let server = Server::start(Options::in_directory(&directory)).unwrap();
-    assert_eq!(
-        query(&server, &server.url("postgres"), "SELECT how FROM kept"),
-        "by the dead"
-    );
+    assert_eq!(query(&server, &server.url("postgres"), "SELECT how FROM kept"), "by the dead");
 }
 
 #[test]
@@ -62,9 +54,7 @@ fn hold_a_server() {
     };
     // From a thread that ends: the server must outlive the thread, and only the thread.
     let server =
-        std::thread::spawn(move || Server::start(Options::in_directory(directory)).unwrap())
-            .join()
-            .unwrap();
+        std::thread::spawn(move || Server::start(Options::in_directory(directory)).unwrap()).join().unwrap();
     let sql = "CREATE TABLE kept AS SELECT 'by the dead' AS how";
     query(&server, &server.url("postgres"), sql);
     println!("postmaster={}", server.pid().unwrap());

@@ -32,10 +32,7 @@ fn data_of_a_version_that_is_not_here_is_left_alone() {
     fs::create_dir(&data).unwrap();
     fs::write(data.join("PG_VERSION"), "9\n").unwrap();
     let error = Server::start(Options::in_directory(root.path())).unwrap_err();
-    assert!(
-        error.to_string().contains("written by PostgreSQL 9"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("written by PostgreSQL 9"), "{error}");
     assert_eq!(fs::read_to_string(data.join("PG_VERSION")).unwrap(), "9\n");
 }
 

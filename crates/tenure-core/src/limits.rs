@@ -1,0 +1,81 @@
+//! Every limit that is not a deployment's setting: its name, its unit, its default. What is beyond a limit is refused at
+//! the door, naming the field and both sizes. The limits of sessions and jobs that a user sets are in `declaration` and
+//! `admission`. docs/operate/limits.md is the same list for readers.
+
+use std::time::Duration;
+
+/// Longest name of an agent, tenant or worker.
+pub const NAME_MAX_BYTES: usize = 63;
+/// Longest idempotency key.
+pub const KEY_MAX_BYTES: usize = 512;
+/// Largest input, result or other value that stands beside a record.
+pub const VALUE_MAX_BYTES: u64 = 256 * 1024;
+/// Largest record, without the value beside it.
+pub const RECORD_MAX_BYTES: usize = 64 * 1024;
+/// Largest note.
+pub const NOTE_MAX_BYTES: usize = 16 * 1024;
+/// Longest reason (`--why`).
+pub const WHY_MAX_BYTES: usize = 4 * 1024;
+/// Largest declaration, as canonical JSON.
+pub const DECLARATION_MAX_BYTES: usize = 256 * 1024;
+/// Most agents in one apply.
+pub const APPLY_MAX_AGENTS: usize = 1_000;
+/// Most labels of a job or worker.
+pub const LABELS_MAX: usize = 64;
+/// Longest key or value of a label.
+pub const LABEL_MAX_BYTES: usize = 256;
+/// Most submissions in one batch.
+pub const BATCH_MAX_JOBS: usize = 1_000;
+/// Most bytes of input in one batch.
+pub const BATCH_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Most records in one append.
+pub const APPEND_MAX_RECORDS: usize = 64;
+/// Largest piece of output in one message.
+pub const OUTPUT_CHUNK_MAX_BYTES: usize = 64 * 1024;
+/// Most unacknowledged bytes of output on one worker's stream.
+pub const OUTPUT_WINDOW_BYTES: u64 = 4 * 1024 * 1024;
+/// Largest message on the wire.
+pub const MESSAGE_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Items on a page of a listing, where nothing is said.
+pub const PAGE_DEFAULT: u32 = 50;
+/// Most items on a page.
+pub const PAGE_MAX: u32 = 1_000;
+/// Fewest hexadecimal digits by which a job may be named.
+pub const JOB_ENDING_MIN_DIGITS: usize = 6;
+/// Most runs at the same time in one worker.
+pub const SLOTS_MAX: u32 = 10_000;
+
+/// The life of a term, where nothing is said.
+pub const TTL_DEFAULT: Duration = Duration::from_secs(30);
+/// The shortest life of a term.
+pub const TTL_MIN: Duration = Duration::from_secs(5);
+/// The longest life of a term.
+pub const TTL_MAX: Duration = Duration::from_secs(300);
+/// How long a closed term's row stays at least.
+pub const CLOSED_TERM_KEPT: Duration = Duration::from_secs(60);
+/// Age from which a lease that its worker does not name counts as a lost grant.
+pub const LOST_GRANT_AGE: Duration = Duration::from_secs(5);
+
+/// Elapsed time of a session, where nothing is said: above every bound that a caller already imposes on one invocation
+/// (900, 300 and 1,800 s).
+pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(3_600);
+/// One invocation, where nothing is said.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(900);
+/// SIGTERM to SIGKILL, where nothing is said.
+pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// Captured output of a run, where nothing is said.
+pub const OUTPUT_LIMIT_DEFAULT_BYTES: u64 = 10 * 1024 * 1024;
+/// Restarts after a failure of the child, where nothing is said.
+pub const MAX_ATTEMPTS_DEFAULT: u32 = 2;
+/// Restarts of a healthy child that lost its worker, where nothing is said.
+pub const MAX_LOSSES_DEFAULT: u32 = 10;
+/// First pause before a restart, where nothing is said.
+pub const BACKOFF_FIRST_DEFAULT: Duration = Duration::from_secs(1);
+/// Longest pause before a restart, where nothing is said.
+pub const BACKOFF_MAX_DEFAULT: Duration = Duration::from_secs(300);
+/// Hops of a session, where nothing is said.
+pub const HOPS_DEFAULT: u32 = 8;
+/// Runs of a session, where nothing is said.
+pub const RUN_CAP_DEFAULT: u32 = 64;
+/// Budget of a session in micro-units of the tenant's currency, where nothing is said: 5.00.
+pub const BUDGET_DEFAULT_MICROS: u64 = 5_000_000;

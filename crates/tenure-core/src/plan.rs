@@ -1,0 +1,180 @@
+//! What a decision says should be written: the records, and what follows from them in the derived rows. Planners in
+//! `settlement` and `verb` return plans from facts; a coordinator seals a plan at the head that the facts were read at, and
+//! the store writes records and rows in one statement, at that position or not at all. Where the head has moved, the
+//! decision is made again from new facts, never only renumbered.
+
+use jiff::Timestamp;
+
+use crate::{
+    chain::Head,
+    handover::Cause,
+    id::{AgentName, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName},
+    job::State,
+    record::Draft,
+    recovery::RecoveryPolicy,
+};
+
+/// What is known of a job, read in one statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobFacts {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Which job.
+    pub job: JobId,
+    /// Its session.
+    pub session: SessionId,
+    /// Its agent.
+    pub agent: AgentName,
+    /// The declaration it is held to.
+    pub declaration: Digest,
+    /// What its plan froze.
+    pub recovery: RecoveryPolicy,
+    /// Where it stands.
+    pub state: State,
+    /// Why, as a stable word.
+    pub reason: Option<String>,
+    /// Runs so far.
+    pub run: Run,
+    /// Restarts granted that drew on max-attempts.
+    pub attempts: u32,
+    /// Restarts granted that drew on max-losses.
+    pub losses: u32,
+    /// Hops that the present or next run has.
+    pub hops_left: u32,
+    /// The seq of a cancel request that stands.
+    pub cancel_requested: Option<Seq>,
+    /// The last position.
+    pub head: Head,
+    /// The epoch of the last record; the highest so far.
+    pub head_epoch: Epoch,
+    /// The time of the last record.
+    pub head_at: Timestamp,
+    /// The kind of the last record.
+    pub head_kind: String,
+    /// The lease, where the job has one.
+    pub lease: Option<LeaseFacts>,
+    /// When the session started.
+    pub started_at: Timestamp,
+    /// The session's deadline; none: no ceiling.
+    pub deadline_at: Option<Timestamp>,
+    /// The number of the database's history.
+    pub generation: Generation,
+    /// The database's clock when this was read.
+    pub now: Timestamp,
+}
+
+/// A lease: there is one while a job has an unsettled run, or one whose child is not known to be gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseFacts {
+    /// The present epoch: that of the claim, or of the settlement after it.
+    pub epoch: Epoch,
+    /// The epoch under which the run was claimed.
+    pub run_epoch: Epoch,
+    /// Who holds or held it.
+    pub worker: WorkerName,
+    /// The term that holds or held it.
+    pub term: Term,
+    /// True until the run is settled.
+    pub live: bool,
+    /// True where the holder's term is closed.
+    pub term_closed: bool,
+    /// How the holder fences its children, in the words of the protocol: `none`, `guardian`, `kernel`.
+    pub fencing: Fencing,
+    /// When it was granted.
+    pub granted_at: Timestamp,
+}
+
+/// How a worker keeps its children from outliving their runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fencing {
+    /// Nothing is promised.
+    None,
+    /// A guardian ends the process group.
+    Guardian,
+    /// As guardian, and the kernel ends the PID namespace when the guardian is gone.
+    Kernel,
+}
+
+impl Fencing {
+    /// True where a lapse of the term on a host that runs proves that the child was ended before.
+    #[must_use]
+    pub const fn proves_gone(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Guardian | Self::Kernel => true,
+        }
+    }
+}
+
+/// What should be written about one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Under which epoch: the holder's own, or one more where somebody else settles.
+    pub epoch: Epoch,
+    /// The records, in order; at least one.
+    pub drafts: Vec<Draft>,
+    /// What becomes of the derived rows.
+    pub changes: Changes,
+}
+
+/// What becomes of the derived rows of a job, in the same statement as its records.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Changes {
+    /// The job's row.
+    pub job: Option<JobChange>,
+    /// The lease.
+    pub lease: LeaseChange,
+    /// The ready row.
+    pub ready: ReadyChange,
+}
+
+/// New values for a job's row; what is none is left as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobChange {
+    /// The state; with it, `state_since` becomes the statement's time.
+    pub state: Option<State>,
+    /// The reason as a stable word; an empty text clears it.
+    pub reason: Option<String>,
+    /// The reason for a person; an empty text clears it.
+    pub detail: Option<String>,
+    /// Restarts granted.
+    pub attempts: Option<u32>,
+    /// Losses granted.
+    pub losses: Option<u32>,
+    /// Hops of the next run.
+    pub hops_left: Option<u32>,
+    /// The seq of the draft (as an index into the plan's drafts) that is a cancel request.
+    pub cancel_requested_by_draft: Option<usize>,
+    /// True where the last draft concludes the job: the head is noted outside the chain.
+    pub concluded: bool,
+}
+
+/// What becomes of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LeaseChange {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// The run is settled; its child is not known to be gone. The lease's epoch becomes the plan's.
+    Release,
+    /// The run is settled and its child is gone: no row is left.
+    Delete,
+}
+
+/// What becomes of the row in the queue.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ReadyChange {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// The job becomes ready for a run of this cause, not before this instant.
+    Insert {
+        /// Why the next run starts.
+        cause: Cause,
+        /// Not before; none: at once.
+        not_before: Option<Timestamp>,
+    },
+    /// The job is no longer ready.
+    Delete,
+}

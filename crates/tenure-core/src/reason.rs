@@ -1,0 +1,150 @@
+//! Every stable reason code of the product, in one place. docs/operate/errors.md has a paragraph for each; the mapping to
+//! gRPC status is one table in `tenure-proto`. Codes are for programs, and never change their meaning.
+
+/// What a caller can do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The request is wrong; sending it again changes nothing.
+    Rejected,
+    /// Somebody else owns it by now; step aside.
+    Fenced,
+    /// Try again later.
+    Unavailable,
+    /// A defect of ours.
+    Bug,
+}
+
+/// Defines the codes with their text, class and meaning.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $class:ident;)*) => {
+        /// A stable reason code.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// All codes.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The code as programs see it.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// What a caller can do about it.
+            #[must_use]
+            pub const fn class(self) -> Class {
+                match self { $(Self::$name => Class::$class,)* }
+            }
+
+            /// The reason with this code.
+            #[must_use]
+            pub fn from_code(code: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.code() == code)
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A field of a request is missing or wrong; the message names it.
+    InvalidArgument = "INVALID_ARGUMENT", Rejected;
+    /// A cursor that this fleet did not make.
+    InvalidCursor = "INVALID_CURSOR", Rejected;
+    /// A fleet file that cannot be read as one: unknown key, wrong type, bad name.
+    InvalidFleetFile = "INVALID_FLEET_FILE", Rejected;
+    /// A declaration that is not one.
+    InvalidDeclaration = "INVALID_DECLARATION", Rejected;
+    /// Something that a later release will have.
+    NotSupported = "NOT_SUPPORTED", Rejected;
+    /// No such agent is declared.
+    UnknownAgent = "UNKNOWN_AGENT", Rejected;
+    /// An input beyond its agent's limit.
+    InputTooLarge = "INPUT_TOO_LARGE", Rejected;
+    /// A note beyond its limit.
+    NoteTooLarge = "NOTE_TOO_LARGE", Rejected;
+    /// A batch beyond its limits.
+    BatchTooLarge = "BATCH_TOO_LARGE", Rejected;
+    /// An idempotency key that was used with another payload.
+    KeyReused = "KEY_REUSED", Rejected;
+    /// No such job.
+    JobNotFound = "JOB_NOT_FOUND", Rejected;
+    /// An ending that several jobs have.
+    JobAmbiguous = "JOB_AMBIGUOUS", Rejected;
+    /// A job id that is neither a whole one nor an ending of at least six digits.
+    JobIdInvalid = "JOB_ID_INVALID", Rejected;
+    /// No such run of the job.
+    RunNotFound = "RUN_NOT_FOUND", Rejected;
+    /// The job has no result.
+    ResultNotFound = "RESULT_NOT_FOUND", Rejected;
+    /// A blank reason or note.
+    ReasonMissing = "REASON_MISSING", Rejected;
+    /// The verb is not allowed in the job's state.
+    VerbNotAllowed = "VERB_NOT_ALLOWED", Rejected;
+    /// The child of an earlier run is not known to be gone.
+    ChildUnaccountedFor = "CHILD_UNACCOUNTED_FOR", Rejected;
+    /// The epoch that was named is not that of the run in question.
+    EpochMismatch = "EPOCH_MISMATCH", Rejected;
+    /// The session's deadline is reached.
+    DeadlineReached = "DEADLINE_REACHED", Rejected;
+    /// No hop is left.
+    HopsExhausted = "HOPS_EXHAUSTED", Rejected;
+    /// The budget is spent.
+    BudgetSpent = "BUDGET_SPENT", Rejected;
+    /// The session has had its runs.
+    RunCapReached = "RUN_CAP_REACHED", Rejected;
+    /// The tenant's reserve does not cover it.
+    ReserveSpent = "RESERVE_SPENT", Rejected;
+    /// The tenant's quota does not cover it.
+    QuotaSpent = "QUOTA_SPENT", Rejected;
+    /// A halt stands.
+    Halted = "HALTED", Rejected;
+    /// As many runs as may be are under way.
+    ConcurrencyReached = "CONCURRENCY_REACHED", Unavailable;
+    /// The epoch or generation is not the present one.
+    Fenced = "FENCED", Fenced;
+    /// The job takes no more records.
+    Sealed = "SEALED", Fenced;
+    /// The run is over.
+    RunOver = "RUN_OVER", Fenced;
+    /// The same number of an append came with other contents.
+    AppendConflict = "APPEND_CONFLICT", Rejected;
+    /// The worker's term is closed.
+    TermClosed = "TERM_CLOSED", Fenced;
+    /// An attach without the secret of its registration.
+    AttachRefused = "ATTACH_REFUSED", Rejected;
+    /// Another attach of the same term took over.
+    Displaced = "DISPLACED", Fenced;
+    /// A report that a child is gone without the run's secret, or about no run.
+    GoneRefused = "GONE_REFUSED", Rejected;
+    /// More than the coordinator takes at once.
+    Overloaded = "OVERLOADED", Unavailable;
+    /// The database does not answer.
+    DatabaseUnavailable = "DATABASE_UNAVAILABLE", Unavailable;
+    /// The database is not migrated.
+    NotMigrated = "NOT_MIGRATED", Rejected;
+    /// The database was migrated by a newer release.
+    DatabaseTooNew = "DATABASE_TOO_NEW", Rejected;
+    /// The database is another timeline than it was: a failover may have lost history.
+    TimelineChanged = "TIMELINE_CHANGED", Unavailable;
+    /// No coordinator answers.
+    CoordinatorUnavailable = "COORDINATOR_UNAVAILABLE", Unavailable;
+    /// A port is in use.
+    PortInUse = "PORT_IN_USE", Rejected;
+    /// An address that is not loopback, without credentials.
+    LoopbackOnly = "LOOPBACK_ONLY", Rejected;
+    /// No PostgreSQL binaries.
+    PostgresNotFound = "POSTGRES_NOT_FOUND", Rejected;
+    /// A verb of a run, outside a run.
+    NotInsideRun = "NOT_INSIDE_RUN", Rejected;
+    /// The wait ran out.
+    WaitRanOut = "WAIT_RAN_OUT", Rejected;
+    /// The job did not succeed.
+    JobNotSucceeded = "JOB_NOT_SUCCEEDED", Rejected;
+    /// A journal that does not verify.
+    ChainBroken = "CHAIN_BROKEN", Rejected;
+    /// A defect of ours.
+    Internal = "INTERNAL", Bug;
+}

@@ -1,0 +1,406 @@
+//! The entries of a job's journal: their shape, and how drafts become the bytes that are hashed and stored. A record is
+//! its JSON; what lies beside it (inputs, notes, results) is named in it by digest and length only. Reading an unknown
+//! kind is not an error of the chain, but nothing is decided from it. Neighbours: `chain` hashes, `plan` says what is to
+//! be written, `tenure-store` writes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    chain::{Head, value_digest},
+    handover::Cause,
+    id::{
+        AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
+    },
+    job::State,
+    limits::{RECORD_MAX_BYTES, VALUE_MAX_BYTES},
+    principal::Principal,
+    recovery::{Denial, GoneProof, Interruption, RecoveryPolicy, Restart},
+};
+
+/// The direction in which a job works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Doing.
+    Forward,
+    /// Undoing.
+    Compensating,
+}
+
+/// What stands inside the hashed bytes for a value beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueRef {
+    /// SHA-256(salt ‖ value).
+    pub sha256: Digest,
+    /// The length of the value.
+    pub bytes: u64,
+}
+
+/// The deadline that a submission asked for; the session's row holds the instant that came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadlineSetting {
+    /// So many whole seconds after the session's start.
+    CeilingS(u64),
+    /// That instant.
+    At(Timestamp),
+    /// None.
+    None,
+}
+
+/// What happened. Stored under `kind`, in snake case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RecordKind {
+    /// The job exists. Beside it: the input.
+    JobAdmitted {
+        /// The session that owns its deadline and shared limits.
+        session: SessionId,
+        /// Which agent.
+        agent: AgentName,
+        /// The declaration it is held to.
+        declaration: Digest,
+        /// The tenant's policy bundle it is held to, where there was one.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        bundle: Option<Digest>,
+        /// The raw input.
+        input: ValueRef,
+        /// Who submitted.
+        by: Principal,
+        /// SHA-256 of the idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        key: Option<Digest>,
+        /// What the submitter attached.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+        labels: BTreeMap<String, String>,
+        /// The deadline that was asked for.
+        deadline: DeadlineSetting,
+        /// 0 to 3.
+        priority: u8,
+        /// Not to be started before.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        not_before: Option<Timestamp>,
+        /// W3C trace context of the submitter.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        traceparent: Option<String>,
+    },
+    /// What the job is held to. A job without it never started.
+    PlanFrozen {
+        /// How it may be restarted.
+        recovery: RecoveryPolicy,
+        /// Hops that it begins with.
+        hops: u32,
+        /// Names of the ways of doing the work, in order. Empty: one unnamed way.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        rungs: Vec<String>,
+    },
+    /// The claim: a run began under this record's epoch.
+    RunStarted {
+        /// Who claimed.
+        worker: WorkerName,
+        /// Under which term.
+        term: Term,
+        /// Under which attach.
+        attach: Attach,
+        /// Which attempt this is, from 1.
+        attempt: u32,
+        /// Why it starts. The whole handover is composed from the journal before this record.
+        cause: Cause,
+    },
+    /// A line of progress. Beside it: the text.
+    Note {
+        /// The text.
+        text: ValueRef,
+    },
+    /// The child of a run is known to be gone: its whole group is empty.
+    ChildGone {
+        /// The epoch of that run.
+        of_epoch: Epoch,
+        /// How it is known.
+        proof: GoneProof,
+        /// Who saw it.
+        by: Principal,
+    },
+    /// A run ended without a verdict.
+    RunInterrupted {
+        /// The epoch of that run.
+        of_epoch: Epoch,
+        /// Why.
+        interruption: Interruption,
+        /// The restart that was granted. Absent: none, and the next record says why.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        restart: Option<Restart>,
+    },
+    /// It may not be restarted on the fleet's own authority.
+    RecoveryDenied {
+        /// Why not.
+        denial: Denial,
+    },
+    /// A lease was granted and the run never started; it counts for nothing.
+    GrantReleased {
+        /// The epoch of that grant.
+        of_epoch: Epoch,
+        /// Why.
+        reason: String,
+    },
+    /// The session's deadline refused a run.
+    DeadlineDenied {
+        /// Whole seconds since the session's start.
+        elapsed_s: u64,
+        /// The ceiling in whole seconds.
+        ceiling_s: u64,
+    },
+    /// Somebody asked for the job to be cancelled. A notice: it fences nobody.
+    CancelRequested {
+        /// Who.
+        by: Principal,
+        /// Why.
+        why: String,
+    },
+    /// A person acted on the job.
+    OperatorActed {
+        /// What was done: `recover` or `confirm-gone`.
+        verb: String,
+        /// Who.
+        by: Principal,
+        /// Why.
+        why: String,
+    },
+    /// A verdict. Beside it: the result, where there is one.
+    JobConcluded {
+        /// The state it concludes in.
+        outcome: State,
+        /// Why, as a stable word. Absent where the outcome says it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        reason: Option<String>,
+        /// What the job returned.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        result: Option<ValueRef>,
+        /// Chunks of output that the concluding run wrote.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        output_chunks: Option<u64>,
+    },
+}
+
+impl RecordKind {
+    /// The kind's name, as stored.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::JobAdmitted { .. } => "job_admitted",
+            Self::PlanFrozen { .. } => "plan_frozen",
+            Self::RunStarted { .. } => "run_started",
+            Self::Note { .. } => "note",
+            Self::ChildGone { .. } => "child_gone",
+            Self::RunInterrupted { .. } => "run_interrupted",
+            Self::RecoveryDenied { .. } => "recovery_denied",
+            Self::GrantReleased { .. } => "grant_released",
+            Self::DeadlineDenied { .. } => "deadline_denied",
+            Self::CancelRequested { .. } => "cancel_requested",
+            Self::OperatorActed { .. } => "operator_acted",
+            Self::JobConcluded { .. } => "job_concluded",
+        }
+    }
+}
+
+/// The kinds that ask something of a living run and fence nobody.
+pub const NOTICE_KINDS: &[&str] = &["cancel_requested", "steered"];
+
+/// A record as it is read: the bytes that were hashed, parsed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Which job.
+    pub job: JobId,
+    /// The position, from 1.
+    pub seq: Seq,
+    /// The number of the database's history.
+    pub generation: Generation,
+    /// The epoch under which it was written; 0 before the first claim.
+    pub epoch: Epoch,
+    /// The run it belongs to; 0 before the first.
+    pub run: Run,
+    /// The step within which it happened.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub step: Option<String>,
+    /// Doing or undoing.
+    pub phase: Phase,
+    /// The case that the job is bound to.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub case: Option<String>,
+    /// The coordinator's reading of the database's clock, never below the predecessor's; microseconds.
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: RecordKind,
+}
+
+/// A value that lies beside a record, with the salt that its digest includes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaltedValue {
+    /// The value.
+    pub value: Vec<u8>,
+    /// 16 random bytes.
+    pub salt: [u8; 16],
+}
+
+impl SaltedValue {
+    /// What stands for it in the hashed bytes.
+    #[must_use]
+    pub fn reference(&self) -> ValueRef {
+        ValueRef { sha256: value_digest(&self.salt, &self.value), bytes: self.value.len() as u64 }
+    }
+}
+
+/// A record that has no position yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// What happened.
+    pub kind: RecordKind,
+    /// What lies beside it; its reference is in `kind`.
+    pub value: Option<SaltedValue>,
+}
+
+impl Draft {
+    /// A draft with nothing beside it.
+    #[must_use]
+    pub const fn bare(kind: RecordKind) -> Self {
+        Self { kind, value: None }
+    }
+
+    /// A draft with a value beside it; `kind` gets the value's reference.
+    #[must_use]
+    pub fn with_value(value: SaltedValue, kind: impl FnOnce(ValueRef) -> RecordKind) -> Self {
+        Self { kind: kind(value.reference()), value: Some(value) }
+    }
+}
+
+/// Under what a group of records is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Which job.
+    pub job: JobId,
+    /// The number of the database's history.
+    pub generation: Generation,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The run.
+    pub run: Run,
+}
+
+/// A record with its position, ready to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedRecord {
+    /// The position.
+    pub seq: Seq,
+    /// The epoch, as in the bytes.
+    pub epoch: Epoch,
+    /// The run, as in the bytes.
+    pub run: Run,
+    /// The number of the database's history, as in the bytes.
+    pub generation: Generation,
+    /// The kind, as in the bytes.
+    pub kind: &'static str,
+    /// The time, as in the bytes.
+    pub at: Timestamp,
+    /// What is hashed and stored.
+    pub bytes: Vec<u8>,
+    /// SHA-256(prev_hash ‖ bytes).
+    pub hash: Digest,
+    /// What lies beside it.
+    pub value: Option<SaltedValue>,
+}
+
+/// A record that is not to be written.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The record is beyond its limit.
+    #[error("the {kind} record has {bytes} bytes, and at most {RECORD_MAX_BYTES} are taken")]
+    RecordTooLarge {
+        /// Its kind.
+        kind: &'static str,
+        /// Its size.
+        bytes: usize,
+    },
+    /// The value beside it is beyond its limit.
+    #[error("the value beside the {kind} record has {bytes} bytes, and at most {VALUE_MAX_BYTES} are taken")]
+    ValueTooLarge {
+        /// The kind of the record.
+        kind: &'static str,
+        /// The value's size.
+        bytes: usize,
+    },
+    /// The record could not be written as JSON.
+    #[error("writing a {kind} record as JSON")]
+    Serialize {
+        /// Its kind.
+        kind: &'static str,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// Gives drafts their positions after `head`, at the time `at` (the caller has raised it to the predecessor's).
+///
+/// # Errors
+/// A record or the value beside it is beyond its limit.
+pub fn seal_records(
+    header: &Header,
+    mut head: Head,
+    at: Timestamp,
+    drafts: Vec<Draft>,
+) -> Result<Vec<SealedRecord>, SealError> {
+    drafts
+        .into_iter()
+        .map(|draft| {
+            let sealed = seal_record(header, head, at, draft)?;
+            head = Head { seq: sealed.seq, hash: sealed.hash };
+            Ok(sealed)
+        })
+        .collect()
+}
+
+fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Result<SealedRecord, SealError> {
+    let kind = draft.kind.name();
+    if let Some(value) = &draft.value
+        && value.value.len() as u64 > VALUE_MAX_BYTES
+    {
+        return Err(SealError::ValueTooLarge { kind, bytes: value.value.len() });
+    }
+    let record = Record {
+        tenant: header.tenant.clone(),
+        job: header.job,
+        seq: head.seq.next(),
+        generation: header.generation,
+        epoch: header.epoch,
+        run: header.run,
+        step: None,
+        phase: Phase::Forward,
+        case: None,
+        at,
+        kind: draft.kind,
+    };
+    let bytes = serde_json::to_vec(&record).map_err(|source| SealError::Serialize { kind, source })?;
+    if bytes.len() > RECORD_MAX_BYTES {
+        return Err(SealError::RecordTooLarge { kind, bytes: bytes.len() });
+    }
+    let next = head.extend(&bytes);
+    Ok(SealedRecord {
+        seq: next.seq,
+        epoch: header.epoch,
+        run: header.run,
+        generation: header.generation,
+        kind,
+        at,
+        bytes,
+        hash: next.hash,
+        value: draft.value,
+    })
+}
