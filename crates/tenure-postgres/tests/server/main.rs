@@ -6,6 +6,7 @@
 mod life;
 mod parent_death;
 mod refusals;
+mod with_postgres;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
