@@ -6,6 +6,8 @@ pub mod id;
 pub mod limits;
 pub mod principal;
 pub mod reason;
+pub mod refusal;
+pub mod run_ref;
 
 pub mod chain;
 pub mod job;

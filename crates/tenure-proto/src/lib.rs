@@ -1,6 +1,9 @@
 //! The wire protocol: the code generated from `proto/tenure/v1`, and the only conversion between it and the types of
 //! `tenure-core`. It knows neither SQL nor how a message travels. Neighbours: `tenure-core` below, every program above.
 
+pub mod convert;
+pub mod status;
+
 /// The messages, clients and servers of `tenure.v1`.
 pub mod v1 {
     #![allow(missing_docs, unreachable_pub, clippy::all, clippy::too_many_lines)]
