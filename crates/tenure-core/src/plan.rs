@@ -11,7 +11,7 @@ use crate::{
     id::{AgentName, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName},
     job::State,
     record::Draft,
-    recovery::RecoveryPolicy,
+    recovery::{Interruption, RecoveryPolicy},
 };
 
 /// What is known of a job, read in one statement.
@@ -35,12 +35,14 @@ pub struct JobFacts {
     pub reason: Option<String>,
     /// Runs so far.
     pub run: Run,
-    /// Restarts granted that drew on max-attempts.
+    /// Restarts granted that drew on max-attempts, and those that a person granted.
     pub attempts: u32,
     /// Restarts granted that drew on max-losses.
     pub losses: u32,
     /// Hops that the present or next run has.
     pub hops_left: u32,
+    /// The interruption of the last `run_interrupted` record in its journal, where the job is interrupted.
+    pub interruption: Option<Interruption>,
     /// The seq of a cancel request that stands.
     pub cancel_requested: Option<Seq>,
     /// The last position.

@@ -77,8 +77,8 @@ pub enum Policy {
     Never,
 }
 
-/// The recovery settings that a job is held to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The recovery settings that a job is held to; frozen at its admission.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryPolicy {
     /// Whether.
     pub policy: Policy,
@@ -90,6 +90,9 @@ pub struct RecoveryPolicy {
     pub backoff_first_ms: u64,
     /// Longest pause, in milliseconds.
     pub backoff_max_ms: u64,
+    /// Exit codes that are a failure for good: no restart.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub final_exit_codes: Vec<i32>,
 }
 
 /// What a restart draws on.
