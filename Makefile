@@ -1,0 +1,92 @@
+# One entry for everything that a person or CI runs. Every target does all of its own set-up: what is
+# missing is installed, and said so. `make` alone prints the list.
+
+ifeq ($(strip $(HOME)),)
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+else
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/tenure-target
+endif
+
+# Tools that we install ourselves, at pinned versions, out of everybody's way.
+export TENURE_TOOLS := $(CARGO_TARGET_DIR)/tools
+export PATH := $(TENURE_TOOLS)/bin:$(TENURE_TOOLS)/python/bin:$(PATH)
+
+NEXTEST_VERSION := 0.9.143
+SQLX_CLI_VERSION := 0.9.0
+CARGO_DENY_VERSION := 0.20.2
+BUF_VERSION := 1.75.0
+
+# The demo's input; default: this repository.
+export REPO ?= $(CURDIR)
+
+WITH_POSTGRES := cargo run --quiet --package tenure-postgres --bin with-postgres --
+# Makes the private server's database look like a migrated one before the queries are described.
+MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false && \
+	cargo sqlx migrate run --source migrations
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test verify verify-fast dev pg prepare \
+	fmt clippy tidy rustdoc queries dependencies protocol \
+	have-postgres have-nextest have-sqlx have-deny have-buf
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: have-postgres ## a fleet on this repository's commits (or REPO=…) whose workers are killed
+	cargo build --bin tenure --bin tenure-demo
+	cargo run --quiet --bin tenure-demo
+
+test: have-postgres have-nextest ## every test, on a private PostgreSQL
+	cargo build --quiet --package tenure-postgres --bin with-postgres
+	$(WITH_POSTGRES) cargo nextest run --workspace
+	cargo test --quiet --workspace --doc
+
+verify: verify-fast queries dependencies protocol ## the gate: everything that must hold before a merge, but for the tests
+
+verify-fast: fmt clippy tidy rustdoc ## the part of the gate that needs no further tool
+
+dev: have-postgres ## a whole fleet here, with a private PostgreSQL
+	cargo run --bin tenure -- dev
+
+pg: have-postgres ## a private PostgreSQL in the foreground; prints its address
+	$(WITH_POSTGRES)
+
+prepare: have-postgres have-sqlx ## describe the checked queries anew, into .sqlx
+	$(WITH_POSTGRES) sh -c '$(MIGRATED) && cargo sqlx prepare --workspace -- --all-targets'
+
+fmt:
+	cargo fmt --all --check
+
+clippy:
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+tidy:
+	cargo test --quiet --package tenure-tests --test tidy
+
+rustdoc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+
+queries: have-postgres have-sqlx
+	$(WITH_POSTGRES) sh -c '$(MIGRATED) && cargo sqlx prepare --check --workspace -- --all-targets'
+
+dependencies: have-deny
+	cargo deny --offline check bans licenses sources
+
+protocol: have-buf
+	buf lint
+	.ci/check-breaking
+
+have-postgres:
+	@.ci/have-postgres
+
+have-nextest:
+	@.ci/have-cargo-tool cargo-nextest $(NEXTEST_VERSION)
+
+have-sqlx:
+	@.ci/have-cargo-tool cargo-sqlx $(SQLX_CLI_VERSION) sqlx-cli --no-default-features --features postgres,rustls
+
+have-deny:
+	@.ci/have-cargo-tool cargo-deny $(CARGO_DENY_VERSION)
+
+have-buf:
+	@.ci/have-python-tool buf buf-bin $(BUF_VERSION)
