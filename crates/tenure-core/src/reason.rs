@@ -137,6 +137,8 @@ reasons! {
     LoopbackOnly = "LOOPBACK_ONLY", Rejected;
     /// No PostgreSQL binaries.
     PostgresNotFound = "POSTGRES_NOT_FOUND", Rejected;
+    /// A private PostgreSQL that could not be initialised or started; the message ends with its log.
+    PostgresNotStarted = "POSTGRES_NOT_STARTED", Rejected;
     /// A verb of a run, outside a run.
     NotInsideRun = "NOT_INSIDE_RUN", Rejected;
     /// The wait ran out.

@@ -50,6 +50,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::PortInUse
         | Reason::LoopbackOnly
         | Reason::PostgresNotFound
+        | Reason::PostgresNotStarted
         | Reason::NotInsideRun
         | Reason::JobNotSucceeded => Code::FailedPrecondition,
         Reason::ReserveSpent | Reason::QuotaSpent | Reason::ConcurrencyReached | Reason::Overloaded => {
