@@ -83,35 +83,21 @@ impl TestDatabase {
             .with_context(|| format!("could not connect to {}", self.url))
     }
 
-    async fn create_at(
-        admin_url: &str,
-        migrated: bool,
-        server: Option<Arc<Server>>,
-    ) -> anyhow::Result<Self> {
+    async fn create_at(admin_url: &str, migrated: bool, server: Option<Arc<Server>>) -> anyhow::Result<Self> {
         let admin = PgConnectOptions::from_str(admin_url)
             .with_context(|| format!("{admin_url} is no database address"))?;
-        let mut connection = admin
-            .connect()
-            .await
-            .with_context(|| format!("could not connect to {admin_url}"))?;
+        let mut connection =
+            admin.connect().await.with_context(|| format!("could not connect to {admin_url}"))?;
         let name = format!("tenure_test_{}", uuid::Uuid::now_v7().simple());
         let clause = if migrated {
-            format!(
-                " TEMPLATE {}",
-                ensure_template(&admin, &mut connection).await?
-            )
+            format!(" TEMPLATE {}", ensure_template(&admin, &mut connection).await?)
         } else {
             String::new()
         };
         execute(&mut connection, format!("CREATE DATABASE {name}{clause}")).await?;
         connection.close().await?;
         let url = replace_database(admin_url, &name);
-        Ok(Self {
-            name,
-            admin,
-            url,
-            _server: server,
-        })
+        Ok(Self { name, admin, url, _server: server })
     }
 }
 
@@ -128,16 +114,10 @@ impl Drop for TestDatabase {
 }
 
 fn drop_database(admin: &PgConnectOptions, name: &str) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut connection = admin.connect().await?;
-        execute(
-            &mut connection,
-            format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"),
-        )
-        .await?;
+        execute(&mut connection, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
         connection.close().await?;
         Ok(())
     })
@@ -174,9 +154,8 @@ fn replace_database(url: &str, database: &str) -> String {
         None => (url, String::new()),
     };
     let authority_start = address.find("://").map_or(0, |colon| colon + 3);
-    let path_start = address[authority_start..]
-        .find('/')
-        .map_or(address.len(), |slash| authority_start + slash);
+    let path_start =
+        address[authority_start..].find('/').map_or(address.len(), |slash| authority_start + slash);
     format!("{}/{database}{query}", &address[..path_start])
 }
 
@@ -187,16 +166,10 @@ mod tests {
     #[test]
     fn database_is_replaced_in_every_form_of_address() {
         for (url, expected) in [
-            (
-                "postgresql://a@h:1/old?host=/s/t",
-                "postgresql://a@h:1/new?host=/s/t",
-            ),
+            ("postgresql://a@h:1/old?host=/s/t", "postgresql://a@h:1/new?host=/s/t"),
             ("postgres://h/old", "postgres://h/new"),
             ("postgres://h", "postgres://h/new"),
-            (
-                "postgres://h?sslmode=disable",
-                "postgres://h/new?sslmode=disable",
-            ),
+            ("postgres://h?sslmode=disable", "postgres://h/new?sslmode=disable"),
         ] {
             assert_eq!(replace_database(url, "new"), expected);
         }

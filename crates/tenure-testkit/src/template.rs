@@ -28,15 +28,9 @@ pub(crate) async fn ensure_template(
         .await
         .with_context(|| format!("could not read the migrations in {MIGRATIONS}"))?;
     let name = format!("tenure_template_{}", digest_migrations(&migrator));
-    sqlx::query("SELECT pg_advisory_lock($1)")
-        .bind(BUILD_LOCK)
-        .execute(&mut *admin)
-        .await?;
+    sqlx::query("SELECT pg_advisory_lock($1)").bind(BUILD_LOCK).execute(&mut *admin).await?;
     let built = build_if_absent(options, admin, &migrator, &name).await;
-    sqlx::query("SELECT pg_advisory_unlock($1)")
-        .bind(BUILD_LOCK)
-        .execute(&mut *admin)
-        .await?;
+    sqlx::query("SELECT pg_advisory_unlock($1)").bind(BUILD_LOCK).execute(&mut *admin).await?;
     built.map(|()| name)
 }
 
@@ -46,26 +40,18 @@ async fn build_if_absent(
     migrator: &Migrator,
     name: &str,
 ) -> anyhow::Result<()> {
-    let present: bool =
-        sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
-            .bind(name)
-            .fetch_one(&mut *admin)
-            .await?;
+    let present: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
+        .bind(name)
+        .fetch_one(&mut *admin)
+        .await?;
     if present {
         return Ok(());
     }
     let draft = format!("{name}_draft");
-    execute(
-        admin,
-        format!("DROP DATABASE IF EXISTS {draft} WITH (FORCE)"),
-    )
-    .await?;
+    execute(admin, format!("DROP DATABASE IF EXISTS {draft} WITH (FORCE)")).await?;
     execute(admin, format!("CREATE DATABASE {draft}")).await?;
     let mut connection = options.clone().database(&draft).connect().await?;
-    migrator
-        .run(&mut connection)
-        .await
-        .context("could not migrate the template for test databases")?;
+    migrator.run(&mut connection).await.context("could not migrate the template for test databases")?;
     connection.close().await?;
     execute(admin, format!("ALTER DATABASE {draft} RENAME TO {name}")).await
 }
@@ -83,11 +69,7 @@ pub(crate) async fn execute(connection: &mut PgConnection, sql: String) -> anyho
 /// The first bytes of every migration's SHA-384 folded into one short name.
 fn digest_migrations(migrator: &Migrator) -> String {
     let mut folded = [0_u8; 12];
-    for (index, byte) in migrator
-        .iter()
-        .flat_map(|migration| migration.checksum.iter())
-        .enumerate()
-    {
+    for (index, byte) in migrator.iter().flat_map(|migration| migration.checksum.iter()).enumerate() {
         let cell = &mut folded[index % 12];
         *cell = cell.rotate_left(3) ^ byte;
     }

@@ -17,10 +17,7 @@ const POLL: Duration = Duration::from_millis(10);
 ///
 /// # Panics
 /// When `timeout` has passed without the condition; the message names `what` and what was last seen.
-#[expect(
-    clippy::panic,
-    reason = "a test whose condition never came true has failed"
-)]
+#[expect(clippy::panic, reason = "a test whose condition never came true has failed")]
 pub async fn wait_for<T, S: Debug>(
     what: &str,
     timeout: Duration,

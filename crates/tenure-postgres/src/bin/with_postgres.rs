@@ -21,11 +21,8 @@ use tokio::signal::unix::{SignalKind, signal};
 const NOT_RUN: u8 = 125;
 
 /// Settings for many short-lived connections and databases.
-const SETTINGS: [(&str, &str); 3] = [
-    ("max_connections", "200"),
-    ("max_wal_size", "2GB"),
-    ("checkpoint_timeout", "30min"),
-];
+const SETTINGS: [(&str, &str); 3] =
+    [("max_connections", "200"), ("max_wal_size", "2GB"), ("checkpoint_timeout", "30min")];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -63,14 +60,10 @@ fn read_arguments(arguments: Vec<String>) -> (Options, Vec<String>) {
     let mut command = arguments;
     let mut options = SETTINGS
         .iter()
-        .fold(Options::default(), |options, (name, value)| {
-            options.with_setting(*name, *value)
-        });
+        .fold(Options::default(), |options, (name, value)| options.with_setting(*name, *value));
     if command.first().is_some_and(|first| first == "--no-fsync") {
         command.remove(0);
-        options = options
-            .with_setting("fsync", "off")
-            .with_setting("full_page_writes", "off");
+        options = options.with_setting("fsync", "off").with_setting("full_page_writes", "off");
     }
     if command.first().is_some_and(|first| first == "--") {
         command.remove(0);
@@ -108,8 +101,6 @@ async fn wait_with_signals(mut child: Child) -> std::io::Result<ExitStatus> {
 }
 
 fn as_exit_code(status: ExitStatus) -> ExitCode {
-    let code = status
-        .code()
-        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(u8::try_from(code).unwrap_or(NOT_RUN))
 }

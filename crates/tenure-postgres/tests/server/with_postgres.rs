@@ -3,10 +3,7 @@
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_with-postgres"))
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_with-postgres")).args(arguments).output().unwrap()
 }
 
 #[test]
@@ -19,8 +16,7 @@ fn command_reaches_the_server_and_its_exit_code_comes_back() {
 
 #[test]
 fn durability_is_given_up_only_where_asked() {
-    let script =
-        r#"psql -X -A -t -c "SHOW fsync" -c "SHOW synchronous_commit" "$TENURE_TEST_DATABASE_URL""#;
+    let script = r#"psql -X -A -t -c "SHOW fsync" -c "SHOW synchronous_commit" "$TENURE_TEST_DATABASE_URL""#;
     let durable = run(&["sh", "-c", script]);
     assert_eq!(String::from_utf8_lossy(&durable.stdout), "on\non\n");
     let fast = run(&["--no-fsync", "sh", "-c", script]);

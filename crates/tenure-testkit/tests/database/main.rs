@@ -23,19 +23,13 @@ async fn count_tables(database: &TestDatabase) -> i64 {
 
 #[tokio::test]
 async fn databases_made_at_the_same_time_are_migrated_and_apart() {
-    let (one, two, three) = tokio::join!(
-        TestDatabase::create(),
-        TestDatabase::create(),
-        TestDatabase::create()
-    );
+    let (one, two, three) =
+        tokio::join!(TestDatabase::create(), TestDatabase::create(), TestDatabase::create());
     let (one, two, _three) = (one.unwrap(), two.unwrap(), three.unwrap());
     let migrated = count_tables(&one).await;
     assert!(migrated > 0);
     let pool = one.connect(1).await.unwrap();
-    sqlx::query("CREATE TABLE mine ()")
-        .execute(&pool)
-        .await
-        .unwrap();
+    sqlx::query("CREATE TABLE mine ()").execute(&pool).await.unwrap();
     assert_eq!(count_tables(&one).await, migrated + 1);
     assert_eq!(count_tables(&two).await, migrated);
 }
