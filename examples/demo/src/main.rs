@@ -1,0 +1,74 @@
+//! The demo: one job per commit of a real repository. While the agents are in the middle, their workers are killed, and
+//! the next runs finish the work. What is printed at the end is counted in the repository, in the database and in the
+//! agents' own heartbeat files, by code that does not ask the fleet.
+//!
+//! Neighbours: `fleet` runs the processes, `repository` is the world that the agents change, `faults` does the killing,
+//! `evidence` counts, `report` prints.
+
+mod evidence;
+mod faults;
+mod fleet;
+mod report;
+mod repository;
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::{evidence::Evidence, fleet::Fleet, repository::Repository};
+
+/// How many commits get release notes, at most.
+const COMMITS: usize = 12;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run_demo().await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("demo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs it all; true where everything holds that the demo shows.
+async fn run_demo() -> Result<bool> {
+    let source = source_repository()?;
+    let directory =
+        tempfile::Builder::new().prefix("tenure-demo-").tempdir().context("making a work directory")?;
+    let began = Instant::now();
+    let repository = Repository::clone_bare(&source, directory.path())?;
+    let commits = repository.last_commits(COMMITS)?;
+    println!("{} commits of {} get release notes, one job each", commits.len(), source.display());
+
+    let mut fleet = Fleet::start(directory.path(), &repository).await?;
+    let outcome = watch_it_survive(&mut fleet, &repository, &commits, began).await;
+    if !matches!(outcome, Ok(true)) {
+        fleet.keep_logs()?;
+    }
+    outcome
+}
+
+/// Submits, kills, waits, counts and reports.
+async fn watch_it_survive(
+    fleet: &mut Fleet,
+    repository: &Repository,
+    commits: &[String],
+    began: Instant,
+) -> Result<bool> {
+    let jobs = fleet.submit_all(commits)?;
+    let kills = faults::inflict(fleet, &jobs).await?;
+    fleet.wait_until_over(&jobs).await?;
+    let evidence = Evidence::collect(fleet, repository, &jobs, &kills).await?;
+    report::print_table(&evidence);
+    Ok(report::print_summary(&evidence, began.elapsed()))
+}
+
+/// The repository that the demo works on: `REPO`, or the one that it stands in.
+fn source_repository() -> Result<PathBuf> {
+    match std::env::var_os("REPO").filter(|given| !given.is_empty()) {
+        Some(given) => Ok(PathBuf::from(given)),
+        None => Ok(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?),
+    }
+}
