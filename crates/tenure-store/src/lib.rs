@@ -1,1 +1,44 @@
-//! store
+//! The only SQL of Tenure: what is remembered, in PostgreSQL. One method is one transaction, and nobody outside holds one.
+//! Each statement that writes to a job checks by itself that its writer may (position, lease, generation, timeline); what
+//! it did not admit is told apart afterwards. It decides nothing: what is to be written comes from `tenure-core` as plans
+//! and sealed records. It does not know gRPC, keeps no memory between calls, and retries nothing but what says so
+//! (`append_with_retry`, `claim_jobs`).
+//! Neighbours: `tenure-core` (types), `tenure-coordinator` (the only caller at run time), `tenure-testkit`.
+
+mod error;
+
+mod connection;
+mod installation;
+mod partition;
+mod schema;
+
+mod agent;
+mod append;
+mod claim;
+mod facts;
+mod job;
+mod journal;
+mod lease;
+mod output;
+mod ready;
+mod submission;
+mod term;
+
+pub use agent::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
+pub use append::{Append, AppendOutcome, AppendReport, Guard};
+pub use claim::{ClaimOutcome, ClaimRequest, Claimed, Floors};
+pub use connection::{Store, StoreOptions};
+pub use error::StoreError;
+pub use installation::Installation;
+pub use job::{JobFilter, JobRow};
+pub use journal::{StoredRecord, Tail, TailRow};
+pub use lease::{LostGrant, RunSecret};
+pub use output::{OutputChunk, OutputStream};
+pub use partition::PartitionReport;
+pub use ready::DueReport;
+pub use schema::SchemaState;
+pub use submission::{EagerClaim, NewJob, SubmissionKey, Submitted};
+pub use term::{
+    AttachedTerm, ClosableTerm, ClosedTerm, LapsedTerm, NewTerm, Registered, Renewal, Standing, TermRefusal,
+    WorkerRow,
+};

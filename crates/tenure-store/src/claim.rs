@@ -1,0 +1,114 @@
+//! Claims: ready jobs become runs under a lease.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tenure_core::{
+    chain::Head,
+    handover::Cause,
+    id::{AgentName, Attach, Digest, Epoch, Generation, JobId, Run, SessionId, Tenant, Term, WorkerName},
+    plan::JobFacts,
+};
+
+use crate::{Store, StoreError, TermRefusal};
+
+/// Who wants how many jobs of which kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimRequest {
+    /// For whom.
+    pub worker: WorkerName,
+    /// Under which term.
+    pub term: Term,
+    /// Under which attach.
+    pub attach: Attach,
+    /// The generation that the coordinator knows.
+    pub generation: Generation,
+    /// Only these tenants' jobs.
+    pub tenants: Vec<Tenant>,
+    /// Only these agents; empty: all.
+    pub agents: Vec<AgentName>,
+    /// The worker's labels; a job is offered where it requires nothing else.
+    pub labels: Vec<String>,
+    /// At most so many; `secret_hashes` has as many.
+    pub limit: u32,
+    /// Where in the queue to begin. Floors hold for one filter (tenants, agents, labels).
+    pub floors: Floors,
+    /// The database's clock as measured, for the records.
+    pub at: Timestamp,
+    /// SHA-256 of a secret for each run.
+    pub secret_hashes: Vec<Digest>,
+}
+
+/// For each priority, the number in the queue below which nothing claimable is expected. A full pass uses
+/// `Floors::default()`, which begins at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Floors(pub [u64; 4]);
+
+/// What a claim brought.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ClaimOutcome {
+    /// The runs that began.
+    pub claimed: Vec<Claimed>,
+    /// Jobs whose session's deadline is reached. They are still ready; the caller concludes them.
+    pub denied: Vec<JobFacts>,
+    /// Where to begin next time; some slack is already taken off.
+    pub floors: Floors,
+    /// True where as many were found as were wanted, so that more may wait.
+    pub full: bool,
+    /// Why nothing was claimed for this worker.
+    pub refused: Option<TermRefusal>,
+}
+
+/// A run that began, with everything that a grant needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Which job.
+    pub job: JobId,
+    /// Its session.
+    pub session: SessionId,
+    /// Its agent.
+    pub agent: AgentName,
+    /// The run.
+    pub run: Run,
+    /// The epoch of the claim.
+    pub epoch: Epoch,
+    /// The generation of the claim.
+    pub generation: Generation,
+    /// The head: the `run_started` record.
+    pub head: Head,
+    /// That record's time.
+    pub head_at: Timestamp,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// Why the run starts.
+    pub cause: Cause,
+    /// The declaration that the job was admitted under.
+    pub declaration: Digest,
+    /// Its canonical JSON.
+    pub document: Vec<u8>,
+    /// The raw input.
+    pub input: Vec<u8>,
+    /// The session's deadline; none: no ceiling.
+    pub deadline_at: Option<Timestamp>,
+    /// The database's clock at the claim.
+    pub now: Timestamp,
+    /// W3C trace context of the submitter.
+    pub traceparent: Option<String>,
+    /// What the submitter attached.
+    pub labels: BTreeMap<String, String>,
+    /// Which of the request's secrets is this run's, from 0.
+    pub secret_index: usize,
+}
+
+impl Store {
+    /// Claims ready jobs for a worker, in the order of priority and queue. A job that somebody else is claiming is passed
+    /// over.
+    ///
+    /// # Errors
+    /// `TimelineChanged`; the database does not answer.
+    pub async fn claim_jobs(&self, _request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
+        Err(StoreError::unwritten())
+    }
+}

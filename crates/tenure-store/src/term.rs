@@ -1,0 +1,272 @@
+//! Terms: a worker process's own time to live.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tenure_core::{
+    id::{AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, Tenant, Term, WorkerName},
+    plan::Fencing,
+};
+
+use crate::{Store, StoreError};
+
+/// A worker that introduces itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTerm {
+    /// Its name.
+    pub worker: WorkerName,
+    /// SHA-256 of the secret that its attaches bring.
+    pub secret_hash: Digest,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// Only these agents; empty: all.
+    pub agents: Vec<AgentName>,
+    /// Only these tenants' jobs.
+    pub tenants: Vec<Tenant>,
+    /// Runs at the same time.
+    pub slots: u32,
+    /// How long the term lives without a renewal; whole milliseconds.
+    pub ttl: Duration,
+    /// How its children are fenced.
+    pub fencing: Fencing,
+    /// The version of the program.
+    pub version: String,
+}
+
+/// A term that was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Its number.
+    pub term: Term,
+    /// The number of this answer, which the first renewal echoes.
+    pub answer: u64,
+    /// The number of the database's history.
+    pub generation: Generation,
+    /// The database's clock.
+    pub now: Timestamp,
+}
+
+/// A term as it was registered, with the attach that is current from now on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttachedTerm {
+    /// The number of the attach.
+    pub attach: Attach,
+    /// The number of the last answer that was given.
+    pub answer: u64,
+    /// How long the term lives without a renewal.
+    pub ttl: Duration,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// Only these agents; empty: all.
+    pub agents: Vec<AgentName>,
+    /// Only these tenants' jobs.
+    pub tenants: Vec<Tenant>,
+    /// Runs at the same time.
+    pub slots: u32,
+    /// How its children are fenced.
+    pub fencing: Fencing,
+    /// The number of the database's history.
+    pub generation: Generation,
+}
+
+/// Why a term may not do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TermRefusal {
+    /// There is no such term (any more).
+    Unknown,
+    /// It is closed.
+    Closed,
+    /// It lapsed and is not closed yet; a renewal revives it.
+    Lapsed,
+    /// Another attach is current.
+    Displaced,
+    /// The secret is not that of its registration.
+    WrongSecret,
+}
+
+/// What became of a renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Renewal {
+    /// The term lives on.
+    Renewed {
+        /// The number of this answer.
+        answer: u64,
+        /// The database's clock.
+        now: Timestamp,
+        /// When it lapses next.
+        expires_at: Timestamp,
+        /// What is asked of its runs: everything that stands, not only what is new.
+        standing: Vec<Standing>,
+    },
+    /// The echo was older than one ttl: nothing was renewed.
+    Deaf {
+        /// The number of this answer.
+        answer: u64,
+    },
+    /// The term is closed, or gone.
+    Closed,
+    /// Another attach is current.
+    Displaced,
+}
+
+/// A notice that stands at a living run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Which job.
+    pub job: JobId,
+    /// The epoch of the claim.
+    pub epoch: Epoch,
+    /// The run.
+    pub run: Run,
+    /// The generation of the claim.
+    pub generation: Generation,
+    /// The seq of the notice.
+    pub notice: Seq,
+    /// Its kind: `cancel_requested`.
+    pub kind: &'static str,
+}
+
+/// A term that lapsed and is not closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LapsedTerm {
+    /// Whose.
+    pub worker: WorkerName,
+    /// Its number.
+    pub term: Term,
+    /// Its time to live.
+    pub ttl: Duration,
+    /// When it lapsed.
+    pub expires_at: Timestamp,
+}
+
+/// A term that the caller's watch allows to be closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClosableTerm {
+    /// Whose.
+    pub worker: WorkerName,
+    /// Its number.
+    pub term: Term,
+    /// How far the database's clock may be from the instant expected.
+    pub tolerance: Duration,
+}
+
+/// A term that was closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClosedTerm {
+    /// Whose.
+    pub worker: WorkerName,
+    /// Its number.
+    pub term: Term,
+    /// When it had lapsed.
+    pub expires_at: Timestamp,
+}
+
+/// A worker's term as it stood when it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerRow {
+    /// The worker's name.
+    pub worker: WorkerName,
+    /// The number of its term.
+    pub term: Term,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// Only these agents; empty: all.
+    pub agents: Vec<AgentName>,
+    /// Runs at the same time.
+    pub slots: u32,
+    /// Leases that it holds, and those whose child is not known to be gone.
+    pub leases: u32,
+    /// How its children are fenced.
+    pub fencing: Fencing,
+    /// The version of the program.
+    pub version: String,
+    /// When the term was opened.
+    pub registered_at: Timestamp,
+    /// When it was last renewed.
+    pub renewed_at: Timestamp,
+    /// When it lapses.
+    pub expires_at: Timestamp,
+    /// When it was closed.
+    pub closed_at: Option<Timestamp>,
+    /// How long it lives without a renewal.
+    pub ttl: Duration,
+}
+
+impl Store {
+    /// Opens a term.
+    ///
+    /// # Errors
+    /// `TimelineChanged`; the database does not answer.
+    pub async fn register_worker(&self, _new: &NewTerm) -> Result<Registered, StoreError> {
+        Err(StoreError::unwritten())
+    }
+
+    /// Makes a new attach the current one, where the secret is that of the registration.
+    ///
+    /// # Errors
+    /// `TimelineChanged`; the database does not answer.
+    pub async fn attach_worker(
+        &self,
+        _worker: &WorkerName,
+        _term: Term,
+        _secret_hash: Digest,
+    ) -> Result<Result<AttachedTerm, TermRefusal>, StoreError> {
+        Err(StoreError::unwritten())
+    }
+
+    /// Renews a term, on a connection of its own. `echo` is the number of the last answer that the worker received.
+    ///
+    /// # Errors
+    /// `TimelineChanged`; the database does not answer.
+    pub async fn renew_term(
+        &self,
+        _worker: &WorkerName,
+        _term: Term,
+        _attach: Attach,
+        _echo: u64,
+    ) -> Result<Renewal, StoreError> {
+        Err(StoreError::unwritten())
+    }
+
+    /// Lists terms that lapsed and are not closed, longest lapsed first. Only a hint: `close_lapsed_terms` judges.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_lapsed_terms(&self, _limit: u32) -> Result<Vec<LapsedTerm>, StoreError> {
+        Err(StoreError::unwritten())
+    }
+
+    /// Closes those of `which` that lapsed, on the row that renewals update, where the database's clock is as expected.
+    ///
+    /// # Errors
+    /// `TimelineChanged`; the database does not answer.
+    pub async fn close_lapsed_terms(
+        &self,
+        _expected_now: Timestamp,
+        _which: &[ClosableTerm],
+    ) -> Result<Vec<ClosedTerm>, StoreError> {
+        Err(StoreError::unwritten())
+    }
+
+    /// Deletes closed terms that have no leases and were closed long enough ago; returns how many.
+    ///
+    /// # Errors
+    /// The database does not answer, or its timeline changed.
+    pub async fn delete_closed_terms(&self) -> Result<u64, StoreError> {
+        Err(StoreError::unwritten())
+    }
+
+    /// Reads a page of the terms that are open or still have leases, by name and number.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_workers(
+        &self,
+        _after: Option<(&WorkerName, Term)>,
+        _limit: u32,
+    ) -> Result<Vec<WorkerRow>, StoreError> {
+        Err(StoreError::unwritten())
+    }
+}
