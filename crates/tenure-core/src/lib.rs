@@ -13,6 +13,11 @@ pub mod chain;
 pub mod job;
 pub mod record;
 
+pub mod deadline;
+
 pub mod handover;
 pub mod plan;
 pub mod recovery;
+pub mod settlement;
+pub mod term;
+pub mod verb;

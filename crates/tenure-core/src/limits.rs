@@ -51,6 +51,12 @@ pub const TTL_DEFAULT: Duration = Duration::from_secs(30);
 pub const TTL_MIN: Duration = Duration::from_secs(5);
 /// The longest life of a term.
 pub const TTL_MAX: Duration = Duration::from_secs(300);
+/// The least safety distance that a worker keeps from the end of its term; a tenth of the term otherwise.
+pub const TERM_MARGIN_MIN: Duration = Duration::from_millis(500);
+/// The longest pause between two passes of a coordinator that still count as unbroken.
+pub const PASS_GAP_MAX: Duration = Duration::from_secs(3);
+/// The least distance between two passes that are both remembered.
+pub const PASS_SPACING_MIN: Duration = Duration::from_millis(250);
 /// How long a closed term's row stays at least.
 pub const CLOSED_TERM_KEPT: Duration = Duration::from_secs(60);
 /// Age from which a lease that its worker does not name counts as a lost grant.

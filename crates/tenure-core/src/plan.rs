@@ -120,6 +120,15 @@ pub struct Plan {
     pub changes: Changes,
 }
 
+/// What a planner decided.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Write this.
+    Write(Plan),
+    /// What was asked for is already so: nothing is written, and asking again was harmless.
+    Already,
+}
+
 /// What becomes of the derived rows of a job, in the same statement as its records.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Changes {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::id::{Digest, JobId};
+
 /// Why a run ended without a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -119,6 +121,67 @@ pub struct Restart {
     pub not_before: Option<Timestamp>,
 }
 
+impl Interruption {
+    /// True where a restart can help.
+    #[must_use]
+    pub const fn retryable(&self) -> bool {
+        match self {
+            Self::WorkerLost | Self::LostContact | Self::TimedOut { .. } | Self::Crashed { .. } => true,
+            Self::GroundStop => false,
+        }
+    }
+
+    /// True where the kind itself does not prove that the child ended.
+    #[must_use]
+    pub const fn may_still_be_running(&self) -> bool {
+        match self {
+            Self::WorkerLost | Self::LostContact => true,
+            Self::TimedOut { .. } | Self::Crashed { .. } | Self::GroundStop => false,
+        }
+    }
+
+    /// What happened to the run, as the end of a sentence about it.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::WorkerLost => "the worker went away while it was running".to_owned(),
+            Self::LostContact => "sight of the process was lost".to_owned(),
+            Self::TimedOut { idle: false, limit_ms } => {
+                format!("it ran past its own limit of {}", seconds(*limit_ms))
+            }
+            Self::TimedOut { idle: true, limit_ms } => {
+                format!("it ran past its own limit of {} without any output or note", seconds(*limit_ms))
+            }
+            Self::Crashed { not_started: Some(reason), .. } => format!("it could not be started: {reason}"),
+            Self::Crashed { exit_code: Some(code), .. } => format!("it exited with code {code}"),
+            Self::Crashed { signal: Some(signal), .. } => {
+                format!("it exited abnormally, ended by signal {signal}")
+            }
+            Self::Crashed { exit_code: None, signal: None, not_started: None } => {
+                "it exited abnormally".to_owned()
+            }
+            Self::GroundStop => "the fleet was stopped by a person".to_owned(),
+        }
+    }
+
+    /// The reason of a failure where nothing is left to draw on: a stable word.
+    #[must_use]
+    pub const fn failure_reason(&self) -> &'static str {
+        match self {
+            Self::WorkerLost | Self::LostContact => "lost",
+            Self::TimedOut { .. } | Self::Crashed { .. } | Self::GroundStop => "execution",
+        }
+    }
+}
+
+fn seconds(limit_ms: u64) -> String {
+    match (limit_ms / 1000, limit_ms % 1000) {
+        (0, ms) => format!("{ms} ms"),
+        (s, 0) => format!("{s} s"),
+        (s, ms) => format!("{s}.{ms:03} s"),
+    }
+}
+
 /// Why a job may not be restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -136,17 +199,90 @@ pub enum Denial {
     #[error("its recovery policy is manual, so a person decides")]
     NeedsAHuman,
     /// Nothing is left to draw on.
-    #[error("all {max_attempts} restarts are used up")]
+    #[error("its restarts are used up ({max_attempts})")]
     OutOfAttempts {
         /// The number of restarts that it had.
         max_attempts: u32,
     },
 }
 
-/// The pause before restart number `restart` (from 1), without jitter: first, doubling, at most max.
+impl Denial {
+    /// The denial as a stable word.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::NotRetryable => "not_retryable",
+            Self::ChildUnaccountedFor => "child_unaccounted_for",
+            Self::PolicyForbids => "policy_forbids",
+            Self::NeedsAHuman => "needs_a_human",
+            Self::OutOfAttempts { .. } => "out_of_attempts",
+        }
+    }
+}
+
+/// Whether a job may be restarted without a person, asked in exactly this order. For a child that was healthy when its
+/// worker was lost, the caller passes losses in place of attempts.
+///
+/// # Errors
+/// The first thing that stands against it.
+pub fn authorize_recovery(
+    policy: Policy,
+    interruption: &Interruption,
+    child: Child,
+    attempts_so_far: u32,
+    max_attempts: u32,
+) -> Result<(), Denial> {
+    if !interruption.retryable() {
+        return Err(Denial::NotRetryable);
+    }
+    // A kind may prove the child's end by itself (`may_still_be_running`), but where its worker is out of sight the child is
+    // unknown whatever the kind, and the caller says so.
+    if child == Child::Unknown {
+        return Err(Denial::ChildUnaccountedFor);
+    }
+    match policy {
+        Policy::Never => return Err(Denial::PolicyForbids),
+        Policy::Manual => return Err(Denial::NeedsAHuman),
+        Policy::Automatic => {}
+    }
+    if attempts_so_far >= max_attempts {
+        return Err(Denial::OutOfAttempts { max_attempts });
+    }
+    Ok(())
+}
+
+/// Restarts that innocents may have. Where attempts are disabled, innocents are not restarted either.
 #[must_use]
-pub fn backoff(policy: &RecoveryPolicy, restart: u32) -> Duration {
-    let doublings = restart.saturating_sub(1).min(63);
+pub const fn losses_allowed(policy: &RecoveryPolicy) -> u32 {
+    if policy.max_attempts == 0 { 0 } else { policy.max_losses }
+}
+
+/// Which pause comes before a restart, given how many of its kind were granted before: none where it is immediate. The
+/// first restart after a lost worker is; after a failure of the child there is always a pause.
+#[must_use]
+pub const fn pause_number(interruption: &Interruption, granted: u32) -> Option<u32> {
+    match interruption {
+        Interruption::WorkerLost | Interruption::LostContact if granted == 0 => None,
+        Interruption::WorkerLost | Interruption::LostContact => Some(granted),
+        Interruption::TimedOut { .. } | Interruption::Crashed { .. } | Interruption::GroundStop => {
+            Some(granted.saturating_add(1))
+        }
+    }
+}
+
+/// Pause number `number` (from 1), without jitter: first, doubling, at most max.
+#[must_use]
+pub fn backoff(policy: &RecoveryPolicy, number: u32) -> Duration {
+    let doublings = number.saturating_sub(1).min(63);
     let ms = policy.backoff_first_ms.saturating_mul(1 << doublings).min(policy.backoff_max_ms);
     Duration::from_millis(ms)
+}
+
+/// The pause, shortened by up to half: deterministic in the job and its attempt, so that whoever decides again decides the
+/// same, and spread over jobs that were interrupted together.
+#[must_use]
+pub fn jitter(pause: Duration, job: JobId, attempt: u32) -> Duration {
+    let [a, b, ..] = Digest::of_both(job.0.as_bytes(), &attempt.to_be_bytes()).0;
+    let share = u32::from(u16::from_be_bytes([a, b]));
+    pause / 2 + pause.saturating_mul(share) / (2 * u32::from(u16::MAX))
 }

@@ -1,0 +1,235 @@
+//! What becomes of a job whose run ended without a verdict: restarted, denied, out of attempts, past its deadline, out of
+//! hops, or cancelled; and the records and rows that say so.
+
+use jiff::Timestamp;
+
+use crate::{
+    deadline::{self, Deadline},
+    handover::Cause,
+    id::Epoch,
+    job::{self, Event, Outcome},
+    plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
+    record::{Draft, RecordKind},
+    recovery::{self, Child, Denial, Interruption, Pays, Restart},
+    refusal::Refusal,
+    settlement::{conclude, next_epoch, run_epoch},
+};
+
+/// What becomes of a job whose run ended without a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is ready for another run.
+    Restart(Restart),
+    /// It is interrupted: a person decides.
+    Denied(Denial),
+    /// It failed: nothing is left to draw on.
+    OutOfAttempts(Denial),
+    /// Its session's deadline refuses another run.
+    DeadlineReached(deadline::DeadlineReached),
+    /// No hop is left for another run.
+    HopsExhausted,
+    /// A cancel stands.
+    Cancelled,
+}
+
+/// Judges an interruption: a standing cancel (once the child is gone), the rule of recovery, the deadline, the hops.
+/// `healthy` says that the child was well when its worker was lost, so that the restart is a loss and no attempt.
+#[must_use]
+pub fn judge(facts: &JobFacts, interruption: &Interruption, child: Child, healthy: bool) -> Judgement {
+    if facts.cancel_requested.is_some() && child == Child::Gone {
+        return Judgement::Cancelled;
+    }
+    let policy = &facts.recovery;
+    let (pays, granted, most) = if healthy {
+        (Pays::Loss, facts.losses, recovery::losses_allowed(policy))
+    } else {
+        (Pays::Attempt, facts.attempts, policy.max_attempts)
+    };
+    match recovery::authorize_recovery(policy.policy, interruption, child, granted, most) {
+        Err(denial @ Denial::OutOfAttempts { .. }) => return Judgement::OutOfAttempts(denial),
+        Err(
+            denial @ (Denial::NotRetryable
+            | Denial::ChildUnaccountedFor
+            | Denial::PolicyForbids
+            | Denial::NeedsAHuman),
+        ) => return Judgement::Denied(denial),
+        Ok(()) => {}
+    }
+    if let Some(reached) = ask_deadline(facts) {
+        return reached;
+    }
+    if pays == Pays::Attempt && facts.hops_left <= 1 {
+        return Judgement::HopsExhausted;
+    }
+    Judgement::Restart(grant_restart(facts, pays, Some((interruption, granted))))
+}
+
+/// The judgement that the session's deadline gives now, where it gives one.
+#[must_use]
+pub fn ask_deadline(facts: &JobFacts) -> Option<Judgement> {
+    session_deadline(facts).admit(facts.now).err().map(Judgement::DeadlineReached)
+}
+
+/// A restart: the next attempt, after a pause that depends on the interruption and on how many restarts of its kind were
+/// granted before; without one at once. At most half of what remains of the deadline is spent on waiting.
+#[must_use]
+pub fn grant_restart(facts: &JobFacts, pays: Pays, after: Option<(&Interruption, u32)>) -> Restart {
+    let attempt = facts.attempts.saturating_add(facts.losses).saturating_add(2);
+    let not_before =
+        after.and_then(|(interruption, granted)| pause_until(facts, interruption, granted, attempt));
+    Restart { attempt, pays, not_before }
+}
+
+fn pause_until(
+    facts: &JobFacts,
+    interruption: &Interruption,
+    granted: u32,
+    attempt: u32,
+) -> Option<Timestamp> {
+    let restart = recovery::pause_number(interruption, granted)?;
+    let pause = recovery::jitter(recovery::backoff(&facts.recovery, restart), facts.job, attempt);
+    let remaining = session_deadline(facts).remaining(facts.now).map(|remaining| remaining / 2);
+    let pause = deadline::clamp(Some(pause), remaining)?;
+    Some(deadline::add(facts.now, pause))
+}
+
+const fn session_deadline(facts: &JobFacts) -> Deadline {
+    Deadline::new(facts.started_at, facts.deadline_at)
+}
+
+/// The plan of a judgement about a run that is being settled: after the drafts that prove what is known of the child come
+/// the interruption and what follows from it. `lease` says what becomes of the lease where the job is not concluded.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub fn carry_out(
+    facts: &JobFacts,
+    epoch: Epoch,
+    mut drafts: Vec<Draft>,
+    interruption: &Interruption,
+    judgement: Judgement,
+    lease: LeaseChange,
+) -> Result<Plan, Refusal> {
+    let restart = match &judgement {
+        Judgement::Restart(restart) => Some(*restart),
+        Judgement::Denied(_)
+        | Judgement::OutOfAttempts(_)
+        | Judgement::DeadlineReached(_)
+        | Judgement::HopsExhausted
+        | Judgement::Cancelled => None,
+    };
+    drafts.push(Draft::bare(RecordKind::RunInterrupted {
+        of_epoch: run_epoch(facts),
+        interruption: interruption.clone(),
+        restart,
+    }));
+    follow(facts, epoch, drafts, interruption, judgement, lease)
+}
+
+/// Judges an interrupted job again, now that the child is known to be gone (the drafts say how). A restart that is granted
+/// now repeats the interruption with it, so that the journal says what the next run draws on.
+///
+/// # Errors
+/// The job's state does not admit what follows.
+pub fn judge_again(facts: &JobFacts, drafts: Vec<Draft>, healthy: bool) -> Result<Plan, Refusal> {
+    let epoch = next_epoch(facts);
+    let interruption = facts.interruption.clone().unwrap_or(Interruption::LostContact);
+    let judgement = judge(facts, &interruption, Child::Gone, healthy);
+    if let Judgement::Restart(_) = judgement {
+        carry_out(facts, epoch, drafts, &interruption, judgement, LeaseChange::Delete)
+    } else {
+        follow(facts, epoch, drafts, &interruption, judgement, LeaseChange::Delete)
+    }
+}
+
+/// The records and rows that follow from a judgement.
+pub(super) fn follow(
+    facts: &JobFacts,
+    epoch: Epoch,
+    mut drafts: Vec<Draft>,
+    interruption: &Interruption,
+    judgement: Judgement,
+    lease: LeaseChange,
+) -> Result<Plan, Refusal> {
+    match judgement {
+        Judgement::Restart(restart) => make_ready(facts, epoch, drafts, interruption, restart, lease),
+        Judgement::Denied(denial) => deny(facts, epoch, drafts, interruption, denial, lease),
+        Judgement::OutOfAttempts(denial) => {
+            drafts.push(Draft::bare(RecordKind::RecoveryDenied { denial }));
+            let detail = format!("{}, and {denial}", interruption.sentence());
+            conclude(facts, epoch, drafts, Outcome::Failed, Some(interruption.failure_reason()), &detail)
+        }
+        Judgement::DeadlineReached(reached) => exhaust_deadline(facts, epoch, drafts, reached),
+        Judgement::HopsExhausted => {
+            let detail = format!("{}, and no hop is left for another run", interruption.sentence());
+            conclude(facts, epoch, drafts, Outcome::Exhausted, Some("hops"), &detail)
+        }
+        Judgement::Cancelled => conclude(facts, epoch, drafts, Outcome::Cancelled, None, ""),
+    }
+}
+
+/// The plan of a job whose session's deadline refuses a run.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub(super) fn exhaust_deadline(
+    facts: &JobFacts,
+    epoch: Epoch,
+    mut drafts: Vec<Draft>,
+    reached: deadline::DeadlineReached,
+) -> Result<Plan, Refusal> {
+    let deadline::DeadlineReached { elapsed_s, ceiling_s } = reached;
+    drafts.push(Draft::bare(RecordKind::DeadlineDenied { elapsed_s, ceiling_s }));
+    conclude(facts, epoch, drafts, Outcome::Exhausted, Some("deadline"), &reached.to_string())
+}
+
+fn make_ready(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    interruption: &Interruption,
+    restart: Restart,
+    lease: LeaseChange,
+) -> Result<Plan, Refusal> {
+    let state = job::apply(facts.state, Event::Readied)?;
+    let (attempts, losses, hops) = match restart.pays {
+        Pays::Attempt => (1, 0, 1),
+        Pays::Loss => (0, 1, 0),
+        Pays::Nothing => (1, 0, 0),
+    };
+    let job = JobChange {
+        state: Some(state),
+        reason: Some(String::new()),
+        detail: Some(String::new()),
+        attempts: Some(facts.attempts.saturating_add(attempts)),
+        losses: Some(facts.losses.saturating_add(losses)),
+        hops_left: Some(facts.hops_left.saturating_sub(hops)),
+        ..JobChange::default()
+    };
+    let cause = Cause::Recovered {
+        previous: facts.run,
+        interruption: interruption.clone(),
+        attempt: restart.attempt,
+    };
+    let ready = ReadyChange::Insert { cause, not_before: restart.not_before };
+    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready } })
+}
+
+fn deny(
+    facts: &JobFacts,
+    epoch: Epoch,
+    mut drafts: Vec<Draft>,
+    interruption: &Interruption,
+    denial: Denial,
+    lease: LeaseChange,
+) -> Result<Plan, Refusal> {
+    let state = job::apply(facts.state, Event::Interrupted)?;
+    drafts.push(Draft::bare(RecordKind::RecoveryDenied { denial }));
+    let job = JobChange {
+        state: Some(state),
+        reason: Some(denial.word().to_owned()),
+        detail: Some(format!("{}, and {denial}", interruption.sentence())),
+        ..JobChange::default()
+    };
+    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready: ReadyChange::Keep } })
+}

@@ -1,0 +1,192 @@
+//! The end of a run as its holder reports it: the group is empty, so the child is gone whatever the cause.
+
+use crate::{
+    id::{Epoch, Seq, WorkerName},
+    job::{Outcome, State},
+    plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
+    principal::Principal,
+    record::{Draft, RecordKind, SaltedValue},
+    recovery::{Child, GoneProof, Interruption},
+    refusal::Refusal,
+    settlement::{carry_out, conclude, judge},
+};
+
+/// How a child ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnd {
+    /// By itself, with this exit code.
+    ExitCode(i32),
+    /// By a signal that its worker did not send.
+    Signal(i32),
+    /// It ran past its own timeout, and was ended.
+    OwnTimeout {
+        /// The limit in milliseconds.
+        limit_ms: u64,
+    },
+    /// It was silent for longer than its idle timeout, and was ended.
+    IdleTimeout {
+        /// The limit in milliseconds.
+        limit_ms: u64,
+    },
+    /// It was ended because a cancel stands.
+    Cancel,
+    /// It could not be started.
+    NotStarted {
+        /// Why, for a person.
+        reason: String,
+    },
+    /// It was ended because its worker could not answer for it any longer.
+    ContactLost,
+}
+
+/// A holder's report that its run is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndReport {
+    /// The epoch under which it holds the job.
+    pub epoch: Epoch,
+    /// How the child ended.
+    pub end: RunEnd,
+    /// What the run left as its result; only with exit code 0.
+    pub result: Option<SaltedValue>,
+    /// Chunks of output that the run wrote.
+    pub output_chunks: u64,
+    /// The last notice that the worker has seen; seq 0: none.
+    pub last_notice: Seq,
+}
+
+/// What a holder's report makes of the job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EndDecision {
+    /// Write this.
+    Write(Plan),
+    /// A notice stands that the worker had not seen: it answers that first, and nothing is written.
+    Notice {
+        /// Its seq.
+        seq: Seq,
+        /// Its kind.
+        kind: &'static str,
+    },
+    /// The run is no longer this worker's.
+    Fenced {
+        /// Who holds the job; none: nobody.
+        held_by: Option<WorkerName>,
+        /// The present epoch.
+        epoch: Epoch,
+    },
+    /// The journal takes no more records.
+    Sealed,
+}
+
+/// Decides about the end of a run as its holder reports it.
+///
+/// # Errors
+/// The job's state does not admit what follows from the end, although its lease is live: a defect.
+pub fn plan_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<EndDecision, Refusal> {
+    if facts.state.is_sealed() {
+        return Ok(EndDecision::Sealed);
+    }
+    if !holds(facts, report.epoch) {
+        let live = facts.lease.as_ref().filter(|lease| lease.live);
+        let held_by = live.map(|lease| lease.worker.clone());
+        return Ok(EndDecision::Fenced { held_by, epoch: facts.head_epoch });
+    }
+    if let Some(seq) = facts.cancel_requested.filter(|seq| *seq > report.last_notice) {
+        return Ok(EndDecision::Notice { seq, kind: "cancel_requested" });
+    }
+    settle_end(facts, report, by).map(EndDecision::Write)
+}
+
+/// The plan of a success. It needs no facts: a store that still finds the holder's lease and head as they were has said
+/// everything there is to know. Nobody has asked for a cancel, or the head would have moved.
+#[must_use]
+pub fn plan_success(epoch: Epoch, result: Option<SaltedValue>, output_chunks: u64) -> Plan {
+    let concluded = |result| RecordKind::JobConcluded {
+        outcome: State::Succeeded,
+        reason: None,
+        result,
+        output_chunks: Some(output_chunks),
+    };
+    let draft = match result {
+        Some(value) => Draft::with_value(value, |reference| concluded(Some(reference))),
+        None => Draft::bare(concluded(None)),
+    };
+    let job = JobChange { state: Some(State::Succeeded), concluded: true, ..JobChange::default() };
+    let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready: ReadyChange::Keep };
+    Plan { epoch, drafts: vec![draft], changes }
+}
+
+fn holds(facts: &JobFacts, epoch: Epoch) -> bool {
+    facts.lease.as_ref().is_some_and(|lease| lease.live && lease.epoch == epoch)
+}
+
+fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan, Refusal> {
+    let epoch = report.epoch;
+    let proof = proof_of(&report.end);
+    let gone = Draft::bare(RecordKind::ChildGone { of_epoch: epoch, proof, by });
+    if facts.cancel_requested.is_some() {
+        return conclude(facts, epoch, vec![gone], Outcome::Cancelled, None, "");
+    }
+    let (interruption, healthy) = match report.end {
+        RunEnd::ExitCode(0) => return Ok(plan_success(epoch, report.result, report.output_chunks)),
+        RunEnd::ExitCode(code) if is_final(facts, code) => {
+            return fail_for_good(facts, epoch, vec![gone], code);
+        }
+        RunEnd::Cancel | RunEnd::ContactLost => (Interruption::LostContact, true),
+        end @ (RunEnd::ExitCode(_)
+        | RunEnd::Signal(_)
+        | RunEnd::OwnTimeout { .. }
+        | RunEnd::IdleTimeout { .. }
+        | RunEnd::NotStarted { .. }) => (end.interruption(), false),
+    };
+    let judgement = judge(facts, &interruption, Child::Gone, healthy);
+    carry_out(facts, epoch, vec![gone], &interruption, judgement, LeaseChange::Delete)
+}
+
+const fn proof_of(end: &RunEnd) -> GoneProof {
+    match end {
+        RunEnd::NotStarted { .. } => GoneProof::NeverStarted,
+        RunEnd::ExitCode(_)
+        | RunEnd::Signal(_)
+        | RunEnd::OwnTimeout { .. }
+        | RunEnd::IdleTimeout { .. }
+        | RunEnd::Cancel
+        | RunEnd::ContactLost => GoneProof::Observed,
+    }
+}
+
+/// True where the job's plan calls the code a failure for good.
+pub(super) fn is_final(facts: &JobFacts, code: i32) -> bool {
+    facts.recovery.final_exit_codes.contains(&code)
+}
+
+/// The plan of an exit code that is a failure for good.
+pub(super) fn fail_for_good(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    code: i32,
+) -> Result<Plan, Refusal> {
+    let detail = format!("it exited with code {code}, which its declaration calls final");
+    conclude(facts, epoch, drafts, Outcome::Failed, Some("execution"), &detail)
+}
+
+impl RunEnd {
+    /// The interruption that this end is where it is no verdict. An exit code 0 that nobody but a guardian saw, and an end
+    /// by a cancel that does not stand, say nothing about the work: sight of it was lost.
+    #[must_use]
+    pub fn interruption(self) -> Interruption {
+        match self {
+            Self::ExitCode(0) => Interruption::WorkerLost,
+            Self::ExitCode(code) => crashed(Some(code), None, None),
+            Self::Signal(signal) => crashed(None, Some(signal), None),
+            Self::NotStarted { reason } => crashed(None, None, Some(reason)),
+            Self::OwnTimeout { limit_ms } => Interruption::TimedOut { idle: false, limit_ms },
+            Self::IdleTimeout { limit_ms } => Interruption::TimedOut { idle: true, limit_ms },
+            Self::Cancel | Self::ContactLost => Interruption::LostContact,
+        }
+    }
+}
+
+const fn crashed(exit_code: Option<i32>, signal: Option<i32>, not_started: Option<String>) -> Interruption {
+    Interruption::Crashed { exit_code, signal, not_started }
+}

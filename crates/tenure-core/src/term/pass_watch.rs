@@ -1,0 +1,94 @@
+//! Was the database away? A coordinator closes a term only after one full ttl of that term of its own unbroken passes, in
+//! which the database's clock advanced in all as its own monotonic clock did. So after an outage, a freeze, a long pause of
+//! this process or a jump of a clock nobody is declared dead before everybody could come back: the counting starts again.
+//! It keeps a bounded history of passes and touches no database.
+
+use std::{collections::VecDeque, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    limits::{PASS_GAP_MAX, PASS_SPACING_MIN, TTL_MAX},
+    term::margin,
+};
+
+/// What a coordinator has seen in its passes.
+#[derive(Debug, Clone, Default)]
+pub struct PassWatch {
+    /// Oldest first, no gap beyond `PASS_GAP_MAX`, at most a little more than the longest ttl.
+    passes: VecDeque<Pass>,
+    /// The last pass, which is not always kept in the history.
+    last: Option<Pass>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    /// This process's monotonic clock.
+    own: Duration,
+    /// The database's clock in the same moment.
+    database: Timestamp,
+}
+
+impl PassWatch {
+    /// A watch that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes a pass that read the database's clock. A gap, or a monotonic clock that went back, begins anew.
+    pub fn note_pass(&mut self, own: Duration, database: Timestamp) {
+        let pass = Pass { own, database };
+        let unbroken = self.last.is_some_and(|last| own >= last.own && own - last.own <= PASS_GAP_MAX);
+        if !unbroken {
+            self.passes.clear();
+        }
+        self.last = Some(pass);
+        if self.passes.back().is_none_or(|kept| own - kept.own >= PASS_SPACING_MIN) {
+            self.passes.push_back(pass);
+        }
+        self.forget_old(own);
+    }
+
+    /// Forgets everything: what was seen does not count any longer, for example after a failed pass.
+    pub fn begin_anew(&mut self) {
+        self.passes.clear();
+        self.last = None;
+    }
+
+    /// True where a lapsed term of this ttl may be closed now.
+    #[must_use]
+    pub fn may_close(&self, ttl: Duration) -> bool {
+        let Some(last) = self.last else { return false };
+        let begin = self.passes.iter().rev().find(|pass| last.own - pass.own >= ttl);
+        begin.is_some_and(|begin| drift(begin, &last) <= Self::tolerance(ttl))
+    }
+
+    /// How far the two clocks may differ over one ttl, and how far the closing statement's own time may be from the
+    /// expected instant: half the margin of that term.
+    #[must_use]
+    pub fn tolerance(ttl: Duration) -> Duration {
+        margin(ttl) / 2
+    }
+
+    /// What the database's clock should show at this instant of the monotonic clock; the closing statement compares.
+    #[must_use]
+    pub fn expected_now(&self, own: Duration) -> Option<Timestamp> {
+        let last = self.last?;
+        let since = SignedDuration::try_from(own.checked_sub(last.own)?).ok()?;
+        last.database.checked_add(since).ok()
+    }
+
+    /// Keeps one pass that is older than the longest ttl, so that such a term can be judged.
+    fn forget_old(&mut self, own: Duration) {
+        while self.passes.get(1).is_some_and(|second| own - second.own >= TTL_MAX) {
+            self.passes.pop_front();
+        }
+    }
+}
+
+/// By how much the database's clock advanced more or less than the own one.
+fn drift(begin: &Pass, end: &Pass) -> Duration {
+    let own = SignedDuration::try_from(end.own - begin.own).unwrap_or(SignedDuration::MAX);
+    end.database.duration_since(begin.database).saturating_sub(own).unsigned_abs()
+}

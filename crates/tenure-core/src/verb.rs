@@ -1,0 +1,372 @@
+//! What people and clients ask of a job: which verb is allowed in which state, and the plans of the verbs that exist. The
+//! table answers for every verb of the product, also for those whose plan comes later, so that it is one table and not
+//! several. A plan is for one head: where the head has moved, the verb is planned again from new facts. It writes nothing.
+//! Neighbours: `job` (the state alone), `settlement` (how a run ends), `plan` (what comes out).
+
+use crate::{
+    id::Epoch,
+    job::{self, Event, Outcome, State},
+    limits::WHY_MAX_BYTES,
+    plan::{Changes, Decision, JobChange, JobFacts, LeaseChange, Plan},
+    principal::Principal,
+    reason::Reason,
+    record::{Draft, RecordKind},
+    recovery::{GoneProof, Interruption, Pays},
+    refusal::Refusal,
+    settlement::{self, Judgement},
+};
+
+/// What may be asked of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Stop it for good.
+    Cancel,
+    /// Redirect it.
+    Steer,
+    /// Restart an interrupted job.
+    Recover,
+    /// Continue one that stopped.
+    Resume,
+    /// Vouch that a run's child is gone.
+    ConfirmGone,
+    /// Answer a doubt.
+    Reconcile,
+    /// Judge a quarantined job again.
+    Reopen,
+    /// Give it up, undoing nothing.
+    Abandon,
+}
+
+/// One cell of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Yes.
+    Yes,
+    /// Yes, once the child of its last run is known to be gone.
+    OnceChildGone,
+    /// Yes, and the same limit is met again.
+    MeetsSameLimit,
+    /// Where its wait expired.
+    WhereWaitExpired,
+    /// Yes, unless a step was compensated.
+    UnlessCompensated,
+    /// Yes, beside a raise of the limit.
+    BesideRaise,
+    /// Yes, after the halt was lifted.
+    AfterLift,
+    /// Yes; the child is ended first.
+    EndsChildFirst,
+    /// No.
+    No,
+    /// The verb has no meaning there.
+    Meaningless,
+    /// It is over.
+    Over,
+}
+
+impl Permission {
+    /// True where the state does not stand against it. What the cell asks for besides is asked by the verb's plan.
+    #[must_use]
+    pub const fn is_granted(self) -> bool {
+        match self {
+            Self::Yes
+            | Self::OnceChildGone
+            | Self::MeetsSameLimit
+            | Self::WhereWaitExpired
+            | Self::UnlessCompensated
+            | Self::BesideRaise
+            | Self::AfterLift
+            | Self::EndsChildFirst => true,
+            Self::No | Self::Meaningless | Self::Over => false,
+        }
+    }
+}
+
+impl Verb {
+    /// All verbs, in the order of the table.
+    pub const ALL: &'static [Self] = &[
+        Self::Cancel,
+        Self::Steer,
+        Self::Recover,
+        Self::Resume,
+        Self::ConfirmGone,
+        Self::Reconcile,
+        Self::Reopen,
+        Self::Abandon,
+    ];
+
+    /// The verb as typed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Steer => "steer",
+            Self::Recover => "recover",
+            Self::Resume => "resume",
+            Self::ConfirmGone => "confirm-gone",
+            Self::Reconcile => "reconcile",
+            Self::Reopen => "reopen",
+            Self::Abandon => "abandon",
+        }
+    }
+}
+
+/// Whether a verb is allowed in a state.
+#[must_use]
+pub const fn allowed(state: State, verb: Verb) -> Permission {
+    match verb {
+        Verb::Cancel => allow_cancel(state),
+        Verb::Steer => allow_steer(state),
+        Verb::Recover => allow_recover(state),
+        Verb::Resume => allow_resume(state),
+        Verb::ConfirmGone => allow_confirm_gone(state),
+        Verb::Reconcile | Verb::Reopen => allow_in_quarantine(state),
+        Verb::Abandon => allow_abandon(state),
+    }
+}
+
+const fn allow_cancel(state: State) -> Permission {
+    match state {
+        State::Ready
+        | State::Running
+        | State::Suspended
+        | State::Failed
+        | State::Exhausted
+        | State::Withheld => Permission::Yes,
+        State::Interrupted => Permission::OnceChildGone,
+        State::Quarantined => Permission::No,
+        State::Succeeded | State::Cancelled | State::Abandoned | State::Expired => Permission::Over,
+    }
+}
+
+const fn allow_steer(state: State) -> Permission {
+    match state {
+        State::Ready | State::Running | State::Suspended | State::Failed => Permission::Yes,
+        State::Interrupted => Permission::OnceChildGone,
+        State::Exhausted => Permission::MeetsSameLimit,
+        State::Withheld
+        | State::Quarantined
+        | State::Succeeded
+        | State::Cancelled
+        | State::Abandoned
+        | State::Expired => Permission::No,
+    }
+}
+
+const fn allow_recover(state: State) -> Permission {
+    match state {
+        State::Interrupted => Permission::OnceChildGone,
+        State::Ready
+        | State::Running
+        | State::Suspended
+        | State::Failed
+        | State::Exhausted
+        | State::Withheld
+        | State::Quarantined
+        | State::Succeeded
+        | State::Cancelled
+        | State::Abandoned
+        | State::Expired => Permission::Meaningless,
+    }
+}
+
+const fn allow_resume(state: State) -> Permission {
+    match state {
+        State::Suspended => Permission::WhereWaitExpired,
+        State::Failed => Permission::UnlessCompensated,
+        State::Exhausted => Permission::BesideRaise,
+        State::Withheld => Permission::AfterLift,
+        State::Ready
+        | State::Running
+        | State::Interrupted
+        | State::Quarantined
+        | State::Succeeded
+        | State::Cancelled
+        | State::Abandoned
+        | State::Expired => Permission::Meaningless,
+    }
+}
+
+const fn allow_confirm_gone(state: State) -> Permission {
+    match state {
+        State::Interrupted | State::Quarantined => Permission::Yes,
+        State::Ready
+        | State::Running
+        | State::Suspended
+        | State::Failed
+        | State::Exhausted
+        | State::Withheld
+        | State::Succeeded
+        | State::Cancelled
+        | State::Abandoned
+        | State::Expired => Permission::Meaningless,
+    }
+}
+
+const fn allow_in_quarantine(state: State) -> Permission {
+    match state {
+        State::Quarantined => Permission::Yes,
+        State::Ready
+        | State::Running
+        | State::Suspended
+        | State::Interrupted
+        | State::Failed
+        | State::Exhausted
+        | State::Withheld
+        | State::Succeeded
+        | State::Cancelled
+        | State::Abandoned
+        | State::Expired => Permission::Meaningless,
+    }
+}
+
+const fn allow_abandon(state: State) -> Permission {
+    match state {
+        State::Running => Permission::EndsChildFirst,
+        State::Ready
+        | State::Suspended
+        | State::Interrupted
+        | State::Failed
+        | State::Exhausted
+        | State::Withheld
+        | State::Quarantined => Permission::Yes,
+        State::Succeeded | State::Cancelled | State::Abandoned | State::Expired => Permission::Over,
+    }
+}
+
+/// The refusal of a verb that a state does not allow.
+#[must_use]
+pub fn refuse_verb(state: State, verb: Verb, permission: Permission) -> Refusal {
+    let words = match permission {
+        Permission::Over => {
+            format!("the job is {state}, so it is over and there is nothing to {}", verb.name())
+        }
+        _ if state == State::Quarantined && verb == Verb::Cancel => {
+            "a quarantined job cannot be cancelled, because nothing can be unwound around a doubt: reopen or \
+             abandon it"
+                .to_owned()
+        }
+        _ => format!("a job that is {state} does not take {}", verb.name()),
+    };
+    Refusal::new(Reason::VerbNotAllowed, words).with_detail("state", state).with_detail("verb", verb.name())
+}
+
+/// Plans a cancel. A living run is asked by a notice at its own epoch, which fences nobody; a job without one is sealed
+/// at once. The first asker stands.
+///
+/// # Errors
+/// The reason is blank, the state does not allow it, or the child of the last run is not known to be gone.
+pub fn plan_cancel(facts: &JobFacts, by: Principal, why: &str) -> Result<Decision, Refusal> {
+    let why = check_why(why)?;
+    let next = ask(facts, Verb::Cancel)?;
+    if facts.cancel_requested.is_some() {
+        return Ok(Decision::Already);
+    }
+    let request = Draft::bare(RecordKind::CancelRequested { by, why });
+    if next == State::Running {
+        let job = JobChange { cancel_requested_by_draft: Some(0), ..JobChange::default() };
+        let changes = Changes { job: Some(job), ..Changes::default() };
+        return Ok(Decision::Write(Plan { epoch: facts.head_epoch, drafts: vec![request], changes }));
+    }
+    demand_child_gone(facts, Verb::Cancel)?;
+    let mut plan =
+        settlement::conclude(facts, facts.head_epoch, vec![request], Outcome::Cancelled, None, "")?;
+    if let Some(job) = &mut plan.changes.job {
+        job.cancel_requested_by_draft = Some(0);
+    }
+    Ok(Decision::Write(plan))
+}
+
+/// Plans a restart on a person's authority: it overrides policy and attempts, never an unaccounted child. It takes an
+/// epoch of its own, counts as a restart, and draws on nothing. The session's deadline still holds: reached, the job is
+/// concluded `exhausted`.
+///
+/// # Errors
+/// The reason is blank, the job is not interrupted, or the child of its last run is not known to be gone.
+pub fn plan_recover(facts: &JobFacts, by: Principal, why: &str) -> Result<Plan, Refusal> {
+    let why = check_why(why)?;
+    ask(facts, Verb::Recover)?;
+    demand_child_gone(facts, Verb::Recover)?;
+    let acted = operator_acted(Verb::Recover, by, why);
+    let epoch = facts.head_epoch.next();
+    let interruption = facts.interruption.clone().unwrap_or(Interruption::LostContact);
+    let judgement = match settlement::ask_deadline(facts) {
+        Some(reached) => reached,
+        None => Judgement::Restart(settlement::grant_restart(facts, Pays::Nothing, None)),
+    };
+    settlement::carry_out(facts, epoch, vec![acted], &interruption, judgement, LeaseChange::Keep)
+}
+
+/// Plans a person's testimony that the child of a run is gone; the run is named by the epoch under which it was claimed.
+/// The job is then judged again: restarted, cancelled where a cancel stands, or still interrupted by its policy.
+///
+/// # Errors
+/// The reason is blank, the state does not allow it, nothing is unaccounted for, or another epoch is meant.
+pub fn plan_confirm_gone(facts: &JobFacts, epoch: Epoch, by: Principal, why: &str) -> Result<Plan, Refusal> {
+    let why = check_why(why)?;
+    ask(facts, Verb::ConfirmGone)?;
+    let Some(lease) = &facts.lease else {
+        return Err(refuse_confirm(facts, "the child of its last run is already known to be gone", None));
+    };
+    if lease.run_epoch != epoch {
+        let words = format!("the run in question has epoch {}, and epoch {epoch} was named", lease.run_epoch);
+        return Err(refuse_confirm(facts, &words, Some(lease.run_epoch)));
+    }
+    let gone = RecordKind::ChildGone { of_epoch: epoch, proof: GoneProof::Person, by: by.clone() };
+    let drafts = vec![operator_acted(Verb::ConfirmGone, by, why), Draft::bare(gone)];
+    settlement::judge_again(facts, drafts, false)
+}
+
+fn operator_acted(verb: Verb, by: Principal, why: String) -> Draft {
+    Draft::bare(RecordKind::OperatorActed { verb: verb.name().to_owned(), by, why })
+}
+
+fn ask(facts: &JobFacts, verb: Verb) -> Result<State, Refusal> {
+    job::apply(facts.state, Event::Asked(verb)).map_err(|refusal| {
+        let short = facts.job.short();
+        Refusal { message: format!("cannot {} job {short}: {}", verb.name(), refusal.message), ..refusal }
+            .with_next(format!("tenure job {short}"))
+    })
+}
+
+fn demand_child_gone(facts: &JobFacts, verb: Verb) -> Result<(), Refusal> {
+    let Some(lease) = &facts.lease else { return Ok(()) };
+    let short = facts.job.short();
+    let words = format!(
+        "cannot {} job {short}: it is {}, and the child of its run under epoch {} on worker {} is not known to be gone",
+        verb.name(),
+        facts.state,
+        lease.run_epoch,
+        lease.worker,
+    );
+    Err(Refusal::new(Reason::ChildUnaccountedFor, words)
+        .with_detail("state", facts.state)
+        .with_detail("epoch", lease.run_epoch)
+        .with_detail("worker", &lease.worker)
+        .with_next(format!("tenure confirm-gone {short} --epoch {} --why W", lease.run_epoch)))
+}
+
+fn refuse_confirm(facts: &JobFacts, words: &str, epoch: Option<Epoch>) -> Refusal {
+    let short = facts.job.short();
+    let refusal = Refusal::new(Reason::EpochMismatch, format!("cannot confirm-gone job {short}: {words}"))
+        .with_detail("state", facts.state);
+    match epoch {
+        Some(epoch) => refusal
+            .with_detail("epoch", epoch)
+            .with_next(format!("tenure confirm-gone {short} --epoch {epoch} --why W")),
+        None => refusal.with_next(format!("tenure job {short}")),
+    }
+}
+
+/// A reason that a person gave: trimmed, not blank, bounded.
+fn check_why(why: &str) -> Result<String, Refusal> {
+    let why = why.trim();
+    if why.is_empty() {
+        return Err(Refusal::new(Reason::ReasonMissing, "a reason is needed, and it is blank"));
+    }
+    if why.len() > WHY_MAX_BYTES {
+        let words = format!("the reason has {} bytes, and at most {WHY_MAX_BYTES} are taken", why.len());
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "why"));
+    }
+    Ok(why.to_owned())
+}
