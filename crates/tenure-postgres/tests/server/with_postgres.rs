@@ -1,4 +1,4 @@
-//! The program `with-postgres`.
+//! The program `with-postgres`: what its command sees, and what comes back.
 
 use std::process::{Command, Output};
 

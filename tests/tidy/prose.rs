@@ -1,0 +1,173 @@
+//! What must be written, and what must not.
+//!
+//! Owns the rules on headers, on words that do not belong into landed code, on sleeping in tests, and
+//! on the changelog.
+
+use regex::Regex;
+
+use crate::tree::{File, assert_clean, find, line_of, read_tree};
+
+/// A header shorter than this, in bytes, says nothing.
+const HEADER_MIN_BYTES: usize = 30;
+
+/// What is missing is said in the documents, not left in the code. Cut in two, so that this file
+/// does not find itself.
+const UNFINISHED: [&str; 5] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+    concat!("unimpl", "emented!"),
+    concat!("to", "do!("),
+];
+
+/// First parts of absolute paths that exist on somebody's machine only.
+const PRIVATE_PLACES: &str = r#"(?m)(?:^|[\s"'`(=:])/(?:root|home|work|workspace|Users|mnt)/[\w.-]+"#;
+
+/// Places of that form that are the same on every machine.
+const PUBLIC_PLACES: [&str; 1] = ["/home/linuxbrew"];
+
+/// Hosts of package registries and of mirrors: where packages come from is the reader's choice.
+const REGISTRY_HOSTS: &str = r"https?://[^/\s]*(?:registry|mirror|index\.|proxy\.)";
+
+fn check_headers(files: &[File]) -> Vec<String> {
+    files
+        .iter()
+        .filter(|file| file.is_rust())
+        .filter(|file| {
+            let header = file.text.lines().take_while(|line| line.starts_with("//!"));
+            header.map(|line| line.len() - 3).sum::<usize>() < HEADER_MIN_BYTES
+        })
+        .map(|file| format!("{}: begins without a header that says what it owns", file.path))
+        .collect()
+}
+
+fn check_unfinished(files: &[File]) -> Vec<String> {
+    let written_by_us = |file: &&File| {
+        [".rs", ".sql", ".proto", ".toml", ".md", "Makefile", ".sh"]
+            .iter()
+            .any(|end| file.path.ends_with(end))
+    };
+    let mut findings = Vec::new();
+    for file in files.iter().filter(written_by_us) {
+        for (line, number) in file.text.lines().zip(1..) {
+            if let Some(word) = UNFINISHED.iter().find(|word| line.contains(*word)) {
+                findings.push(format!("{}:{number}: {word} does not land", file.path));
+            }
+        }
+    }
+    findings
+}
+
+fn check_places(files: &[File]) -> Vec<String> {
+    let rules = [
+        (Regex::new(PRIVATE_PLACES).unwrap(), "is a path of somebody's machine"),
+        (Regex::new(REGISTRY_HOSTS).unwrap(), "is the host of a registry"),
+    ];
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.path != "Cargo.lock") {
+        for (rule, why) in &rules {
+            for found in rule.find_iter(&file.text) {
+                let place = found.as_str();
+                if !PUBLIC_PLACES.iter().any(|public| place.contains(public)) {
+                    let line = line_of(&file.text, found.start());
+                    findings.push(format!("{}:{line}: {} {why}", file.path, place.trim()));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// A test waits for a condition. The one loop that polls is the test kit's.
+fn check_sleeps(files: &[File]) -> Vec<String> {
+    let sleep = Regex::new(r"\bsleep(?:_until)?\(").unwrap();
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust() && !file.path.starts_with("tests/tidy/")) {
+        let offset = file.production().len();
+        for found in sleep.find_iter(file.test_part()) {
+            let line = line_of(&file.text, offset + found.start());
+            findings.push(format!("{}:{line}: a test waits for a condition, not for time", file.path));
+        }
+    }
+    findings
+}
+
+fn check_changelog(changelog: &File) -> Vec<String> {
+    let unreleased =
+        changelog.text.lines().any(|line| line.starts_with("## ") && line.contains("Unreleased"));
+    if unreleased { Vec::new() } else { vec![format!("{}: has no section Unreleased", changelog.path)] }
+}
+
+#[test]
+fn every_file_begins_with_its_header() {
+    assert_clean(&check_headers(&read_tree()));
+}
+
+#[test]
+fn nothing_unfinished_has_landed() {
+    assert_clean(&check_unfinished(&read_tree()));
+}
+
+#[test]
+fn nothing_names_a_private_machine_or_a_registry() {
+    assert_clean(&check_places(&read_tree()));
+}
+
+#[test]
+fn no_test_sleeps() {
+    assert_clean(&check_sleeps(&read_tree()));
+}
+
+#[test]
+fn changelog_has_a_place_for_the_next_change() {
+    assert_clean(&check_changelog(find(&read_tree(), "CHANGELOG.md")));
+}
+
+#[test]
+fn missing_and_empty_headers_are_found() {
+    let files = [
+        File::new("a.rs", "use std::fs;\n"),
+        File::new("b.rs", "//! b\n"),
+        File::new("c.rs", "//! Owns c and promises that it stays one.\n"),
+    ];
+    assert_eq!(check_headers(&files).len(), 2);
+}
+
+#[test]
+fn unfinished_word_is_found_with_its_line() {
+    let file = File::new("a.sql", &format!("-- fine\n-- {}: later\n", UNFINISHED[0]));
+    assert!(check_unfinished(&[file])[0].starts_with("a.sql:2:"));
+}
+
+#[test]
+fn private_places_are_found_and_public_ones_are_not() {
+    let texts = [
+        ("cd /ro", "ot/x", 1),
+        ("\"/ho", "me/ann/x\"", 1),
+        ("/home/linuxbrew/.linuxbrew", "", 0),
+        ("the route /work", "ers/7", 0),
+        ("https://my-mir", "ror.example/simple", 1),
+        ("https://example.com/", "", 0),
+    ];
+    for (start, end, expected) in texts {
+        let file = File::new("a.md", &format!("{start}{end}"));
+        assert_eq!(check_places(&[file]).len(), expected, "{start}{end}");
+    }
+}
+
+#[test]
+fn sleep_is_found_in_tests_only() {
+    let files = [
+        File::new("crates/a/src/b.rs", "fn a() { sleep(b) }\n\n#[cfg(test)]\nmod tests { sleep(b) }\n"),
+        File::new("crates/a/tests/c/main.rs", "fn a() { thread::sleep(b) }\n"),
+        File::new("crates/a/tests/d/main.rs", "fn a() { run(\"sleep 60\") }\n"),
+    ];
+    let findings = check_sleeps(&files);
+    assert_eq!(findings.len(), 2);
+    assert!(findings[0].starts_with("crates/a/src/b.rs:4:"));
+}
+
+#[test]
+fn changelog_without_unreleased_is_found() {
+    assert_eq!(check_changelog(&File::new("CHANGELOG.md", "# Changelog\n## 0.1.0\n")).len(), 1);
+}
