@@ -1,14 +1,18 @@
-//! The name of a run on the wire.
+//! The name of a run and how it ended, on the wire.
+
+use std::time::Duration;
 
 use tenure_core::{
     id::{Epoch, Generation, Run},
     run_ref::RunRef,
+    settlement::RunEnd,
 };
 
 use super::{
     InvalidField,
     id::{read_job_id, read_tenant},
     require,
+    time::{read_duration, write_duration},
 };
 use crate::v1;
 
@@ -45,4 +49,85 @@ pub fn read_run_ref(given: Option<&v1::RunRef>) -> Result<RunRef, InvalidField> 
 /// One of them cannot be read.
 pub fn read_run_refs(given: &[v1::RunRef]) -> Result<Vec<RunRef>, InvalidField> {
     given.iter().map(|run| read_run_ref(Some(run))).collect()
+}
+
+/// How a child ended, as it goes onto the wire.
+#[must_use]
+pub fn write_run_end(end: &RunEnd) -> v1::RunEnd {
+    use v1::run_end::How;
+    let limit = |limit_ms: &u64| Some(write_duration(Duration::from_millis(*limit_ms)));
+    let how = match end {
+        RunEnd::ExitCode(code) => How::ExitCode(*code),
+        RunEnd::Signal(signal) => How::Signal(*signal),
+        RunEnd::OwnTimeout { limit_ms } => How::OwnTimeout(v1::OwnTimeout { limit: limit(limit_ms) }),
+        RunEnd::IdleTimeout { limit_ms } => How::IdleTimeout(v1::IdleTimeout { limit: limit(limit_ms) }),
+        RunEnd::Cancel => How::Cancel(v1::CancelObserved {}),
+        RunEnd::NotStarted { reason } => How::NotStarted(v1::NotStarted { reason: reason.clone() }),
+        RunEnd::ContactLost => How::ContactLost(v1::ContactLost {}),
+    };
+    v1::RunEnd { how: Some(how) }
+}
+
+/// How a child ended, from the wire.
+///
+/// # Errors
+/// It is absent, of a kind that this release does not know, or bears a limit that is no span.
+pub fn read_run_end(given: Option<v1::RunEnd>) -> Result<RunEnd, InvalidField> {
+    use v1::run_end::How;
+    match require("end.how", require("end", given)?.how)? {
+        How::ExitCode(code) => Ok(RunEnd::ExitCode(code)),
+        How::Signal(signal) => Ok(RunEnd::Signal(signal)),
+        How::OwnTimeout(v1::OwnTimeout { limit }) => {
+            Ok(RunEnd::OwnTimeout { limit_ms: read_limit_ms("end.own_timeout.limit", limit.as_ref())? })
+        }
+        How::IdleTimeout(v1::IdleTimeout { limit }) => {
+            Ok(RunEnd::IdleTimeout { limit_ms: read_limit_ms("end.idle_timeout.limit", limit.as_ref())? })
+        }
+        How::Cancel(v1::CancelObserved {}) => Ok(RunEnd::Cancel),
+        How::NotStarted(v1::NotStarted { reason }) => Ok(RunEnd::NotStarted { reason }),
+        How::ContactLost(v1::ContactLost {}) => Ok(RunEnd::ContactLost),
+    }
+}
+
+fn read_limit_ms(field: &'static str, given: Option<&prost_types::Duration>) -> Result<u64, InvalidField> {
+    let limit = read_duration(field, require(field, given)?)?;
+    Ok(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_read_back_what_they_wrote() {
+        for end in [
+            RunEnd::ExitCode(65),
+            RunEnd::Signal(9),
+            RunEnd::OwnTimeout { limit_ms: 900_000 },
+            RunEnd::IdleTimeout { limit_ms: 1_500 },
+            RunEnd::Cancel,
+            RunEnd::NotStarted { reason: "no user agents".into() },
+            RunEnd::ContactLost,
+        ] {
+            assert_eq!(read_run_end(Some(write_run_end(&end))), Ok(end));
+        }
+    }
+
+    #[test]
+    fn an_end_that_says_nothing_is_refused() {
+        assert_eq!(read_run_end(None).unwrap_err().field(), "end");
+        assert_eq!(read_run_end(Some(v1::RunEnd { how: None })).unwrap_err().field(), "end.how");
+    }
+
+    #[test]
+    fn names_of_runs_read_back_what_they_wrote() {
+        let wire = v1::RunRef {
+            tenant: "default".into(),
+            job_id: "0193a7c2-1111-7000-8000-00000000abcd".into(),
+            epoch: 4,
+            run: 2,
+            generation: 1,
+        };
+        assert_eq!(write_run_ref(&read_run_ref(Some(&wire)).unwrap()), wire);
+    }
 }
