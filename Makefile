@@ -70,7 +70,7 @@ queries: have-postgres have-sqlx
 	$(WITH_POSTGRES) sh -c '$(MIGRATED) && cargo sqlx prepare --check --workspace -- --all-targets'
 
 dependencies: have-deny
-	cargo deny --offline check bans licenses sources
+	cargo deny check bans licenses sources
 
 protocol: have-buf
 	buf lint
