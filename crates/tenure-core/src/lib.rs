@@ -13,7 +13,10 @@ pub mod chain;
 pub mod job;
 pub mod record;
 
+pub mod admission;
+pub mod canonical;
 pub mod deadline;
+pub mod declaration;
 
 pub mod handover;
 pub mod plan;

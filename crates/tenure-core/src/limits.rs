@@ -24,6 +24,8 @@ pub const APPLY_MAX_AGENTS: usize = 1_000;
 pub const LABELS_MAX: usize = 64;
 /// Longest key or value of a label.
 pub const LABEL_MAX_BYTES: usize = 256;
+/// Longest trace context of a submission.
+pub const TRACEPARENT_MAX_BYTES: usize = 256;
 /// Most submissions in one batch.
 pub const BATCH_MAX_JOBS: usize = 1_000;
 /// Most bytes of input in one batch.
@@ -79,6 +81,20 @@ pub const MAX_LOSSES_DEFAULT: u32 = 10;
 pub const BACKOFF_FIRST_DEFAULT: Duration = Duration::from_secs(1);
 /// Longest pause before a restart, where nothing is said.
 pub const BACKOFF_MAX_DEFAULT: Duration = Duration::from_secs(300);
+/// The longest duration that a declaration or a submission may name: 10 years.
+pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// The longest time from SIGTERM to SIGKILL that an agent may ask for.
+pub const STOP_GRACE_MAX: Duration = Duration::from_secs(600);
+/// The largest output-limit of an agent.
+pub const OUTPUT_LIMIT_MAX_BYTES: u64 = 1024 * 1024 * 1024;
+/// The largest number of attempts, losses, runs and the like that a declaration may name.
+pub const COUNT_MAX: i64 = 1_000_000;
+/// Most hops of a session.
+pub const HOPS_MAX: i64 = 1_000;
+/// The highest priority; 0 is the lowest.
+pub const PRIORITY_MAX: u8 = 3;
+/// The priority, where nothing is said.
+pub const PRIORITY_DEFAULT: u8 = 1;
 /// Hops of a session, where nothing is said.
 pub const HOPS_DEFAULT: u32 = 8;
 /// Runs of a session, where nothing is said.

@@ -1,0 +1,158 @@
+//! Whether a run may begin.
+
+use jiff::Timestamp;
+
+use crate::{
+    deadline::{Deadline, DeadlineReached},
+    reason::Reason,
+    refusal::Refusal,
+};
+
+/// Everything that is asked before a run. What is none is not limited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunAdmission {
+    /// The broadest halt that matches.
+    pub halt: Option<StandingHalt>,
+    /// The session's deadline.
+    pub deadline: Deadline,
+    /// The database's time.
+    pub now: Timestamp,
+    /// Hops that the run before had, where this run pays one.
+    pub hops_left: Option<u32>,
+    /// Money of the session: spent and allowed, in micro-units.
+    pub budget_micros: Option<Amount>,
+    /// Runs of the session: had and allowed.
+    pub runs: Option<Amount>,
+    /// Money of the tenant over 24 hours: spent and allowed, in micro-units.
+    pub reserve_micros: Option<Amount>,
+    /// The tenant's quota.
+    pub quota: Option<Quota>,
+    /// Runs at the same time: under way and allowed.
+    pub concurrency: Option<Amount>,
+}
+
+/// What was used of a limit, and the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Amount {
+    /// What was used.
+    pub used: u64,
+    /// What is allowed.
+    pub limit: u64,
+}
+
+impl Amount {
+    const fn is_used_up(&self) -> bool {
+        self.used >= self.limit
+    }
+}
+
+/// What a quota has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Settled in its period.
+    pub settled: u64,
+    /// Reserved by what is under way.
+    pub reserved: u64,
+    /// Wanted now.
+    pub requested: u64,
+    /// Allowed in its period.
+    pub limit: u64,
+}
+
+impl Quota {
+    const fn is_exceeded(&self) -> bool {
+        self.settled.saturating_add(self.reserved).saturating_add(self.requested) > self.limit
+    }
+}
+
+/// A halt that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandingHalt {
+    /// What it holds for, for example `agent release-notes`.
+    pub scope: String,
+    /// Why it was thrown.
+    pub why: String,
+}
+
+/// Why a run may not begin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunRefusal {
+    /// A halt stands.
+    #[error("a halt of {} stands: {}", .0.scope, .0.why)]
+    Halted(StandingHalt),
+    /// The deadline.
+    #[error(transparent)]
+    DeadlineReached(DeadlineReached),
+    /// No hop is left.
+    #[error("no hop is left for another run ({hops_left} left)")]
+    HopsExhausted {
+        /// What the run before had.
+        hops_left: u32,
+    },
+    /// The budget is spent.
+    #[error("the session's budget is spent: {} of {} micro-units", .0.used, .0.limit)]
+    BudgetSpent(Amount),
+    /// The session has had its runs.
+    #[error("the session has had its runs: {} of {}", .0.used, .0.limit)]
+    RunCapReached(Amount),
+    /// The tenant's reserve is spent.
+    #[error("the tenant's reserve of 24 hours is spent: {} of {} micro-units", .0.used, .0.limit)]
+    ReserveSpent(Amount),
+    /// The tenant's quota does not cover it.
+    #[error(
+        "the tenant's quota does not cover it: {} settled, {} reserved, {} requested of {}",
+        .0.settled, .0.reserved, .0.requested, .0.limit
+    )]
+    QuotaSpent(Quota),
+    /// As many runs as may be are under way.
+    #[error("as many runs as may be are under way: {} of {}", .0.used, .0.limit)]
+    ConcurrencyReached(Amount),
+}
+
+impl RunRefusal {
+    /// The stable code.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::Halted(_) => Reason::Halted,
+            Self::DeadlineReached(_) => Reason::DeadlineReached,
+            Self::HopsExhausted { .. } => Reason::HopsExhausted,
+            Self::BudgetSpent(_) => Reason::BudgetSpent,
+            Self::RunCapReached(_) => Reason::RunCapReached,
+            Self::ReserveSpent(_) => Reason::ReserveSpent,
+            Self::QuotaSpent(_) => Reason::QuotaSpent,
+            Self::ConcurrencyReached(_) => Reason::ConcurrencyReached,
+        }
+    }
+}
+
+impl From<RunRefusal> for Refusal {
+    fn from(refusal: RunRefusal) -> Self {
+        Self::new(refusal.reason(), refusal.to_string())
+    }
+}
+
+/// Whether a run may begin.
+///
+/// # Errors
+/// The first limit, in the order of the module's header, that stands against it.
+pub fn admit_run(run: &RunAdmission) -> Result<(), RunRefusal> {
+    if let Some(halt) = &run.halt {
+        return Err(RunRefusal::Halted(halt.clone()));
+    }
+    run.deadline.admit(run.now).map_err(RunRefusal::DeadlineReached)?;
+    if let Some(hops_left @ 0..=1) = run.hops_left {
+        return Err(RunRefusal::HopsExhausted { hops_left });
+    }
+    refuse_used_up(run.budget_micros, RunRefusal::BudgetSpent)?;
+    refuse_used_up(run.runs, RunRefusal::RunCapReached)?;
+    refuse_used_up(run.reserve_micros, RunRefusal::ReserveSpent)?;
+    if let Some(quota) = run.quota.filter(Quota::is_exceeded) {
+        return Err(RunRefusal::QuotaSpent(quota));
+    }
+    refuse_used_up(run.concurrency, RunRefusal::ConcurrencyReached)
+}
+
+fn refuse_used_up(amount: Option<Amount>, refusal: fn(Amount) -> RunRefusal) -> Result<(), RunRefusal> {
+    amount.filter(Amount::is_used_up).map_or(Ok(()), |amount| Err(refusal(amount)))
+}
