@@ -1,8 +1,20 @@
-//! Why a run is starting, and what it is told about the runs before it.
+//! Why a run is starting, and what it is told about the runs before it. A handover is composed from the journal each time,
+//! so that repeated handovers do not multiply it, and it never promises to be complete: a run that was interrupted stops
+//! in mid-sentence. Effects and bookings take their place after the notes once they exist; a reader takes an absent field
+//! as nothing to tell. Neighbours: `brief` puts it into words, `recovery` says why a run was interrupted.
 
+mod compose;
+mod json;
+
+pub use compose::compose_handover;
+
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{id::Run, recovery::Interruption};
+use crate::{
+    id::{JobId, Run},
+    recovery::Interruption,
+};
 
 /// Why a run is starting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,4 +31,63 @@ pub enum Cause {
         /// Which attempt this is, from 2.
         attempt: u32,
     },
+}
+
+impl Cause {
+    /// Which attempt the run is, from 1.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        match self {
+            Self::Dispatch => 1,
+            Self::Recovered { attempt, .. } => *attempt,
+        }
+    }
+
+    /// True where the run repeats earlier work.
+    #[must_use]
+    pub const fn repeats_work(&self) -> bool {
+        match self {
+            Self::Dispatch => false,
+            Self::Recovered { .. } => true,
+        }
+    }
+}
+
+/// What a run is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handover {
+    /// The job.
+    pub job: JobId,
+    /// The run that is told.
+    pub run: Run,
+    /// Why it is starting.
+    pub cause: Cause,
+    /// The job's input, whole. None: it was erased.
+    pub input: Option<Vec<u8>>,
+    /// What earlier runs wrote down, oldest first.
+    pub notes: Vec<EarlierNote>,
+    /// Older notes that were left out because there were too many bytes of them.
+    pub notes_left_out: usize,
+    /// The session's deadline; none: no ceiling.
+    pub deadline: Option<RemainingDeadline>,
+}
+
+/// A note of an earlier run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EarlierNote {
+    /// The run that left it.
+    pub run: Run,
+    /// When.
+    pub at: Timestamp,
+    /// What it says. None: it was erased.
+    pub text: Option<String>,
+}
+
+/// The session's deadline and what is left of it when the run starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RemainingDeadline {
+    /// The instant.
+    pub at: Timestamp,
+    /// Whole seconds that are left, rounded up.
+    pub remaining_s: u64,
 }

@@ -18,6 +18,7 @@ pub mod canonical;
 pub mod deadline;
 pub mod declaration;
 
+pub mod brief;
 pub mod handover;
 pub mod plan;
 pub mod recovery;

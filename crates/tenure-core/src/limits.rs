@@ -14,6 +14,8 @@ pub const VALUE_MAX_BYTES: u64 = 256 * 1024;
 pub const RECORD_MAX_BYTES: usize = 64 * 1024;
 /// Largest note.
 pub const NOTE_MAX_BYTES: usize = 16 * 1024;
+/// Most bytes of notes in a handover; the latest are kept.
+pub const HANDOVER_NOTES_MAX_BYTES: usize = 1024 * 1024;
 /// Longest reason (`--why`).
 pub const WHY_MAX_BYTES: usize = 4 * 1024;
 /// Largest declaration, as canonical JSON.

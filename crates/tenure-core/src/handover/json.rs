@@ -1,0 +1,73 @@
+//! The handover as a program reads it, in the file that TENURE_HANDOVER names:
+//!
+//! ```json
+//! {"schema": 1, "job": "019…", "run": 2, "attempt": 2,
+//!  "cause": {"kind": "recovered", "previous": 1, "interruption": {"kind": "worker_lost"}, "attempt": 2},
+//!  "input": {"encoding": "utf-8", "value": "…"},
+//!  "notes": [{"run": 1, "at": "2026-11-30T09:00:00.000001Z", "text": "…"}],
+//!  "deadline": {"at": "2026-11-30T10:00:00Z", "remaining_s": 3120}}
+//! ```
+//!
+//! `encoding` is `base64` where the input is no UTF-8; `input` is null where it was erased, `text` likewise; `deadline` is
+//! null where there is no ceiling; `notes_left_out` is there only where older notes were left out. Fields may be added.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Serialize;
+
+use super::{Cause, EarlierNote, Handover, RemainingDeadline};
+use crate::id::{JobId, Run};
+
+/// The version of the form.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Form<'a> {
+    schema: u32,
+    job: JobId,
+    run: Run,
+    attempt: u32,
+    cause: &'a Cause,
+    input: Option<Input<'a>>,
+    notes: &'a [EarlierNote],
+    #[serde(skip_serializing_if = "is_zero")]
+    notes_left_out: usize,
+    deadline: Option<RemainingDeadline>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "encoding", content = "value")]
+enum Input<'a> {
+    #[serde(rename = "utf-8")]
+    Text(&'a str),
+    #[serde(rename = "base64")]
+    Base64(String),
+}
+
+impl Handover {
+    /// The JSON for a child.
+    ///
+    /// # Errors
+    /// It could not be written as JSON.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&Form {
+            schema: SCHEMA,
+            job: self.job,
+            run: self.run,
+            attempt: self.cause.attempt(),
+            cause: &self.cause,
+            input: self.input.as_deref().map(encode_input),
+            notes: &self.notes,
+            notes_left_out: self.notes_left_out,
+            deadline: self.deadline,
+        })
+    }
+}
+
+fn encode_input(bytes: &[u8]) -> Input<'_> {
+    std::str::from_utf8(bytes).map_or_else(|_| Input::Base64(STANDARD.encode(bytes)), Input::Text)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
