@@ -2,6 +2,10 @@
 //! a refusal. Every planner goes through it, for live writes and for replay alike. It looks at the state alone; what else
 //! has to be true (the child gone, the deadline not reached) is asked by the planners in `settlement` and `verb`.
 
+mod next_commands;
+
+pub use next_commands::next_commands;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

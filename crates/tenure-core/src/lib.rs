@@ -12,6 +12,7 @@ pub mod run_ref;
 pub mod chain;
 pub mod job;
 pub mod record;
+pub mod verify;
 
 pub mod admission;
 pub mod canonical;
