@@ -51,7 +51,10 @@ fn check_keys(schema: &File, reference: &File) -> Vec<String> {
     assert!(!keys.is_empty(), "{} has no keys in the form that is looked for", schema.path);
     keys.iter()
         .filter(|key| {
-            !reference.text.lines().any(|line| line.starts_with('|') && line.contains(&format!("`{key}`")))
+            !reference
+                .text
+                .lines()
+                .any(|line| line.starts_with(['|', '#']) && line.contains(&format!("`{key}`")))
         })
         .filter(|key| !["first", "max", "roles"].contains(&key.as_str()))
         .map(|key| format!("{}: the key `{key}` is not explained", reference.path))
