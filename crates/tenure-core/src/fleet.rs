@@ -12,7 +12,7 @@ use self::error::Position;
 use crate::{
     declaration::{
         Declaration, PolicyBundle,
-        check::{Fault, Flaw, check_table, find_nearest},
+        check::{Fault, Flaw, check_table, explain_unknown},
         node::{Content, Entry, Node, Span, Table, merge_tables, table_from_toml},
         schema,
     },
@@ -99,7 +99,7 @@ fn check_top(name: &str, entry: &Entry) -> Option<Flaw> {
         ("schema", found) => wrong_kind(name, entry, "the integer 1", found),
         ("defaults" | "agents" | "policy", found) => wrong_kind(name, entry, "a table", found),
         ("routes" | "joins", _) => at_key(Fault::NotYet(None)),
-        (unknown, _) => at_key(Fault::UnknownKey(find_nearest(unknown, TOP_KEYS))),
+        (unknown, _) => at_key(explain_unknown(unknown, &TOP_KEYS)),
     }
 }
 
@@ -189,3 +189,6 @@ fn wrong_kind(path: &str, entry: &Entry, expected: &str, found: &Content) -> Opt
 fn bad(path: &str, span: Option<Span>, words: &str) -> Flaw {
     Flaw { path: path.to_owned(), span, fault: Fault::BadValue(words.to_owned()) }
 }
+
+#[cfg(test)]
+mod tests;
