@@ -11,7 +11,7 @@ mod judgement;
 mod run_end;
 
 pub use evidence::{Evidence, plan_settlement};
-pub use judgement::{Judgement, ask_deadline, carry_out, grant_restart, judge, judge_again};
+pub use judgement::{Judgement, ask_deadline, carry_out, grant_restart, judge, judge_again, plan_denial};
 pub use run_end::{EndDecision, EndReport, RunEnd, plan_end, plan_success};
 
 use crate::{

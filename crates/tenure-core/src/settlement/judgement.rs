@@ -7,8 +7,8 @@ use crate::{
     deadline::{self, Deadline},
     handover::Cause,
     id::Epoch,
-    job::{self, Event, Outcome},
-    plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
+    job::{self, Event, Outcome, State},
+    plan::{Changes, Decision, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
     record::{Draft, RecordKind},
     recovery::{self, Child, Denial, Interruption, Pays, Restart},
     refusal::Refusal,
@@ -68,6 +68,20 @@ pub fn judge(facts: &JobFacts, interruption: &Interruption, child: Child, health
 #[must_use]
 pub fn ask_deadline(facts: &JobFacts) -> Option<Judgement> {
     session_deadline(facts).admit(facts.now).err().map(Judgement::DeadlineReached)
+}
+
+/// The plan of a ready job whose session's deadline refuses its next run. A job that is no longer ready, or that the
+/// deadline does not refuse, is `Already`.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub fn plan_denial(facts: &JobFacts) -> Result<Decision, Refusal> {
+    match ask_deadline(facts).filter(|_| facts.state == State::Ready) {
+        Some(Judgement::DeadlineReached(reached)) => {
+            exhaust_deadline(facts, facts.head_epoch, Vec::new(), reached).map(Decision::Write)
+        }
+        Some(_) | None => Ok(Decision::Already),
+    }
 }
 
 /// A restart: the next attempt, after a pause that depends on the interruption and on how many restarts of its kind were
