@@ -1,1 +1,31 @@
-//! coordinator
+//! The coordinator: services, worker streams, group commit, dispatch and sweep. It holds no state of its own that another
+//! could not rebuild from the database; any number of them may run side by side, and none leads. It contains no SQL, and
+//! decides nothing that `tenure-core` can decide.
+//! Neighbours: `tenure-store` remembers, `tenure-core` decides, `tenure-proto` translates, workers and clients call.
+
+mod coordinator;
+mod options;
+mod readiness;
+
+mod server;
+
+mod submission;
+
+mod lane;
+
+mod attachment;
+mod attachments;
+mod dispatch;
+mod gone;
+mod grant;
+
+mod background;
+
+mod clock;
+mod mint;
+mod refusals;
+mod wake;
+
+pub use coordinator::{Coordinator, RunningCoordinator};
+pub use options::{CoordinatorOptions, LANES_DEFAULT, LANES_MAX, StartError, WAIT_FOR_DATABASE_DEFAULT};
+pub use readiness::Readiness;

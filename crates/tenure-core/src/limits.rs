@@ -103,3 +103,26 @@ pub const HOPS_DEFAULT: u32 = 8;
 pub const RUN_CAP_DEFAULT: u32 = 64;
 /// Budget of a session in micro-units of the tenant's currency, where nothing is said: 5.00.
 pub const BUDGET_DEFAULT_MICROS: u64 = 5_000_000;
+
+/// Pieces of work that wait in one lane of a coordinator.
+pub const LANE_QUEUE_MAX: usize = 4_096;
+/// Pieces of work that one lane takes into one round.
+pub const LANE_BATCH_MAX: usize = 500;
+/// Runs that one lane remembers.
+pub const LANE_MEMORY_MAX_RUNS: usize = 20_000;
+/// Submissions that wait in a coordinator.
+pub const SUBMIT_QUEUE_MAX: usize = 2_000;
+/// Submissions that are stored in one statement.
+pub const SUBMIT_BATCH_MAX: usize = 500;
+/// Messages that wait for one attached worker.
+pub const ATTACHMENT_QUEUE_MAX: usize = 1_024;
+/// Renewals of one worker that wait for an answer.
+pub const RENEWALS_QUEUED_MAX: usize = 8;
+/// Pieces of output that are written in one statement.
+pub const OUTPUT_BATCH_MAX_CHUNKS: usize = 64;
+/// Jobs that are claimed for one worker in one transaction.
+pub const CLAIM_MAX_JOBS: u32 = 256;
+/// Lapsed leases that one pass of the sweep settles.
+pub const SWEEP_MAX_LEASES: u32 = 32;
+/// Lapsed terms that one pass of the sweep closes.
+pub const SWEEP_MAX_TERMS: u32 = 256;

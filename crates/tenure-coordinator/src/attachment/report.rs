@@ -1,0 +1,187 @@
+//! A worker's reports from the wire, and the answers to them. What can never be accepted is refused here, before it reaches
+//! a lane: it names the field and both sizes. The digest of a report is that of what was sent, without the positions that
+//! change when it is sent again. Neighbours: `attachment`, `lane`.
+
+use prost::Message as _;
+use tenure_core::{
+    id::{Digest, Seq, WorkerName},
+    limits::{APPEND_MAX_RECORDS, NOTE_MAX_BYTES, VALUE_MAX_BYTES},
+    principal::Principal,
+    reason::Reason,
+    record::{Draft, RecordKind},
+    refusal::Refusal,
+    run_ref::RunRef,
+    settlement::{EndReport, RunEnd},
+};
+use tenure_proto::{
+    convert::{
+        InvalidField,
+        run::{read_run_end, write_run_ref},
+    },
+    v1::{self, appended, new_record},
+};
+
+use crate::{
+    lane::work::{LaneError, Reply, ReportAnswer, ReportBody, RunReport, StandingNotice},
+    mint::salt_value,
+};
+
+type ReportReply = Reply<Result<ReportAnswer, LaneError>>;
+
+/// Records of a run.
+pub(crate) fn read_append(run: RunRef, append: v1::Append, reply: ReportReply) -> Result<RunReport, Refusal> {
+    check_number(append.n)?;
+    let count = append.records.len();
+    if count == 0 || count > APPEND_MAX_RECORDS {
+        let words = format!("the append has {count} records, and 1 to {APPEND_MAX_RECORDS} are taken");
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "records"));
+    }
+    let sent = v1::Append { run: None, n: 0, acknowledged_seq: 0, records: append.records };
+    let request = Digest::of(&sent.encode_to_vec());
+    let drafts = sent.records.into_iter().map(read_record).collect::<Result<_, _>>()?;
+    let body = ReportBody::Records(drafts);
+    Ok(RunReport { run, n: append.n, request, acknowledged: Seq(append.acknowledged_seq), body, reply })
+}
+
+/// The end of a run.
+pub(crate) fn read_end(
+    run: RunRef,
+    end: v1::EndRun,
+    worker: &WorkerName,
+    reply: ReportReply,
+) -> Result<RunReport, Refusal> {
+    check_number(end.n)?;
+    let (n, acknowledged, last_notice) = (end.n, Seq(end.acknowledged_seq), Seq(end.last_notice_seq));
+    let sent = v1::EndRun { run: None, n: 0, acknowledged_seq: 0, last_notice_seq: 0, ..end };
+    let request = Digest::of(&sent.encode_to_vec());
+    let report = EndReport {
+        epoch: run.epoch,
+        end: read_run_end(sent.end)?,
+        result: sent.result.map(|result| check_result(result.to_vec())).transpose()?.map(salt_value),
+        output_chunks: sent.output_chunks,
+        last_notice,
+    };
+    if report.result.is_some() && report.end != RunEnd::ExitCode(0) {
+        let words = "a result is only taken with exit code 0";
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "result"));
+    }
+    let by = Principal::fleet(format!("worker {worker}"));
+    let body = ReportBody::End(Box::new(report), by);
+    Ok(RunReport { run, n, request, acknowledged, body, reply })
+}
+
+/// The answer to a report.
+pub(crate) fn write_answer(run: &RunRef, n: u64, answer: ReportAnswer) -> v1::Appended {
+    let outcome = match answer {
+        ReportAnswer::Applied(seq) => appended::Outcome::Applied(v1::Applied { seq: seq.0 }),
+        ReportAnswer::Fenced { held_by, epoch } => appended::Outcome::Fenced(v1::Fenced {
+            held_by: held_by.map(|worker| worker.to_string()).unwrap_or_default(),
+            epoch: epoch.0,
+            applied_seq: 0,
+        }),
+        ReportAnswer::Sealed => appended::Outcome::Sealed(v1::Sealed {}),
+        ReportAnswer::Missing => appended::Outcome::Missing(v1::Missing {}),
+        ReportAnswer::Notice(notice) => appended::Outcome::Notice(write_notice(&notice)),
+        ReportAnswer::Refused(refusal) => appended::Outcome::Refused(v1::AppendRefused {
+            code: refusal.reason.code().to_owned(),
+            message: refusal.message,
+        }),
+    };
+    v1::Appended { run: Some(write_run_ref(run)), n, outcome: Some(outcome) }
+}
+
+/// A notice as it goes onto the wire.
+pub(crate) fn write_notice(notice: &StandingNotice) -> v1::Notice {
+    v1::Notice { seq: notice.seq.0, kind: notice.kind.to_owned() }
+}
+
+fn check_number(n: u64) -> Result<(), Refusal> {
+    if n == 0 {
+        let words = "appends are counted from 1, and this one has the number 0";
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "n"));
+    }
+    Ok(())
+}
+
+fn read_record(record: v1::NewRecord) -> Result<Draft, Refusal> {
+    match record.kind {
+        Some(new_record::Kind::Note(note)) => read_note(note.text),
+        None => Err(InvalidField::Missing { field: "records.kind" }.into()),
+    }
+}
+
+fn read_note(text: String) -> Result<Draft, Refusal> {
+    if text.trim().is_empty() {
+        return Err(Refusal::new(Reason::ReasonMissing, "the note is blank"));
+    }
+    if text.len() > NOTE_MAX_BYTES {
+        let words = format!("the note has {} bytes, and at most {NOTE_MAX_BYTES} are taken", text.len());
+        return Err(Refusal::new(Reason::NoteTooLarge, words).with_detail("limit_bytes", NOTE_MAX_BYTES));
+    }
+    Ok(Draft::with_value(salt_value(text.into_bytes()), |text| RecordKind::Note { text }))
+}
+
+fn check_result(result: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+    if result.len() as u64 > VALUE_MAX_BYTES {
+        let words = format!("the result has {} bytes, and at most {VALUE_MAX_BYTES} are taken", result.len());
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "result"));
+    }
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::id::{Epoch, Generation, Run, Tenant};
+
+    use super::*;
+    use crate::mint::mint_job_id;
+
+    fn run() -> RunRef {
+        let job = mint_job_id(jiff::Timestamp::UNIX_EPOCH);
+        let (tenant, generation) = (Tenant::default_tenant(), Generation(1));
+        RunRef { tenant, job, epoch: Epoch(1), run: Run(1), generation }
+    }
+
+    fn append(text: &str) -> v1::Append {
+        let note = v1::NewNote { text: text.to_owned() };
+        let record = v1::NewRecord { kind: Some(new_record::Kind::Note(note)) };
+        v1::Append { run: None, n: 1, acknowledged_seq: 3, records: vec![record] }
+    }
+
+    fn read(append: v1::Append) -> Result<RunReport, Refusal> {
+        read_append(run(), append, Reply::call(|_| {}))
+    }
+
+    #[test]
+    fn the_digest_does_not_change_with_what_was_acknowledged_meanwhile() {
+        let first = read(append("one")).unwrap();
+        let again = read(v1::Append { acknowledged_seq: 9, ..append("one") }).unwrap();
+        let other = read(append("two")).unwrap();
+        assert_eq!(first.request, again.request);
+        assert_ne!(first.request, other.request);
+    }
+
+    #[test]
+    fn what_can_never_be_accepted_is_refused_by_name() {
+        let refused = |append| read(append).map(|_| ()).unwrap_err().reason;
+        assert_eq!(refused(append(" \n")), Reason::ReasonMissing);
+        assert_eq!(refused(append(&"x".repeat(NOTE_MAX_BYTES + 1))), Reason::NoteTooLarge);
+        assert_eq!(refused(v1::Append { n: 0, ..append("one") }), Reason::InvalidArgument);
+        assert_eq!(refused(v1::Append { records: Vec::new(), ..append("one") }), Reason::InvalidArgument);
+    }
+
+    #[test]
+    fn a_result_beside_another_end_than_success_is_refused() {
+        let end = |code, result: Option<&'static [u8]>| v1::EndRun {
+            n: 1,
+            end: Some(v1::RunEnd { how: Some(v1::run_end::How::ExitCode(code)) }),
+            result: result.map(bytes::Bytes::from_static),
+            ..v1::EndRun::default()
+        };
+        let worker: WorkerName = "w1".parse().unwrap();
+        let read = |end| read_end(run(), end, &worker, Reply::call(|_| {})).map(|_| ());
+        assert!(read(end(0, Some(b"done"))).is_ok());
+        assert!(read(end(1, None)).is_ok());
+        assert_eq!(read(end(1, Some(b"done"))).unwrap_err().reason, Reason::InvalidArgument);
+    }
+}

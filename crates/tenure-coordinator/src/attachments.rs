@@ -1,0 +1,194 @@
+//! The workers that are attached to this coordinator: for each its term, what it takes, how many more runs it wants, and
+//! the way to it. It owns no task: `attachment` reads what a worker says, `dispatch` gives it runs. Promises that a worker
+//! whose stream is not read is cut off at a bound, and that nothing is kept of one that is gone.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use tenure_core::{
+    id::{Attach, Term, WorkerName},
+    limits::ATTACHMENT_QUEUE_MAX,
+    reason::Reason,
+    refusal::Refusal,
+    run_ref::RunRef,
+};
+use tenure_proto::v1::{AttachResponse, attach_response::Message};
+use tenure_store::{AttachedTerm, Floors};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// One attached worker.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    /// Its name.
+    pub(crate) worker: WorkerName,
+    /// Its term.
+    pub(crate) term: Term,
+    /// As it was registered, with the number of this attach.
+    pub(crate) registration: AttachedTerm,
+    state: Mutex<State>,
+    outbound: mpsc::Sender<AttachResponse>,
+    closing: CancellationToken,
+    closed_because: OnceLock<Refusal>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    credits: u32,
+    runs: Vec<RunRef>,
+    queue: QueueView,
+}
+
+/// What was seen of the queue at the last claim for a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct QueueView {
+    /// Where the next claim begins.
+    pub(crate) floors: Floors,
+    /// The count of what became ready here when nothing that fits was left; none: something was left.
+    pub(crate) empty_at: Option<u64>,
+}
+
+impl Attached {
+    /// A worker that has just attached, and what it is to be sent.
+    pub(crate) fn new(
+        worker: WorkerName,
+        term: Term,
+        registration: AttachedTerm,
+        runs: Vec<RunRef>,
+    ) -> (Self, mpsc::Receiver<AttachResponse>) {
+        let (outbound, messages) = mpsc::channel(ATTACHMENT_QUEUE_MAX);
+        let attached = Self {
+            worker,
+            term,
+            registration,
+            state: Mutex::new(State { runs, ..State::default() }),
+            outbound,
+            closing: CancellationToken::new(),
+            closed_because: OnceLock::new(),
+        };
+        (attached, messages)
+    }
+
+    /// The number of this attach.
+    pub(crate) fn attach(&self) -> Attach {
+        self.registration.attach
+    }
+
+    /// Sends a message. A worker that does not read is cut off: what it was to be told is found again by its next attach.
+    pub(crate) fn send(&self, message: Message) {
+        let sent = self.outbound.try_send(AttachResponse { message: Some(message) });
+        if let Err(mpsc::error::TrySendError::Full(_)) = sent {
+            let words = format!("worker {} left {ATTACHMENT_QUEUE_MAX} messages unread", self.worker);
+            self.close(Refusal::new(Reason::Overloaded, words));
+        }
+    }
+
+    /// Ends the stream; the first reason stands.
+    pub(crate) fn close(&self, because: Refusal) {
+        if self.closed_because.set(because).is_ok() {
+            self.closing.cancel();
+        }
+    }
+
+    /// Ends once the stream is to end.
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Why the stream ends; none: the worker left.
+    pub(crate) fn closed_because(&self) -> Option<&Refusal> {
+        self.closed_because.get()
+    }
+
+    /// The worker wants more runs.
+    pub(crate) fn add_credits(&self, more: u32) {
+        let mut state = self.state();
+        state.credits = state.credits.saturating_add(more).min(self.registration.slots);
+    }
+
+    /// Takes up to so many credits: each is a promise to grant a run, or to give the credit back.
+    pub(crate) fn take_credits(&self, most: u32) -> u32 {
+        let mut state = self.state();
+        let taken = state.credits.min(most);
+        state.credits -= taken;
+        taken
+    }
+
+    /// How many more runs are wanted.
+    pub(crate) fn credits(&self) -> u32 {
+        self.state().credits
+    }
+
+    /// The runs that the worker said it holds.
+    pub(crate) fn runs(&self) -> Vec<RunRef> {
+        self.state().runs.clone()
+    }
+
+    /// The worker says which runs it holds.
+    pub(crate) fn set_runs(&self, runs: Vec<RunRef>) {
+        self.state().runs = runs;
+    }
+
+    /// What was last seen of the queue.
+    pub(crate) fn queue_view(&self) -> QueueView {
+        self.state().queue
+    }
+
+    /// A claim saw the queue.
+    pub(crate) fn set_queue_view(&self, view: QueueView) {
+        self.state().queue = view;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All attached workers of this coordinator. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attachments {
+    attached: Arc<Mutex<HashMap<(WorkerName, Term), Arc<Attached>>>>,
+}
+
+impl Attachments {
+    /// Adds a worker; an earlier attach of the same term is displaced.
+    pub(crate) fn add(&self, attached: Arc<Attached>) {
+        let key = (attached.worker.clone(), attached.term);
+        let attach = attached.attach();
+        if let Some(earlier) = self.lock().insert(key, attached) {
+            let words = format!(
+                "attach {attach} of term {} took over from attach {}",
+                earlier.term,
+                earlier.attach()
+            );
+            earlier.close(Refusal::new(Reason::Displaced, words));
+        }
+    }
+
+    /// Removes a worker, unless a later attach took its place.
+    pub(crate) fn remove(&self, attached: &Attached) {
+        let mut all = self.lock();
+        let key = (attached.worker.clone(), attached.term);
+        if all.get(&key).is_some_and(|present| present.attach() == attached.attach()) {
+            all.remove(&key);
+        }
+    }
+
+    /// Every attached worker.
+    pub(crate) fn list(&self) -> Vec<Arc<Attached>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Ends every stream.
+    pub(crate) fn close_all(&self, because: &Refusal) {
+        for attached in self.list() {
+            attached.close(because.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(WorkerName, Term), Arc<Attached>>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,61 @@
+//! Settling what lapsed terms held: every unreleased lease under a closed term, read anew in each pass, never the list of
+//! whoever closed it, because a claim may have committed after the closing. Each settlement takes the next epoch, and is
+//! decided again where the journal moved. Neighbours: `terms`, lanes, the core's `settlement`.
+
+use tenure_core::{
+    limits::SWEEP_MAX_LEASES,
+    plan::JobFacts,
+    principal::Principal,
+    settlement::{Evidence, plan_settlement},
+};
+use tenure_store::StoreError;
+use tokio::task::JoinSet;
+
+use crate::{
+    coordinator::Parts,
+    lane::work::{DecideError, Decided},
+    refusals::chain,
+};
+
+/// What became of the lapsed leases of one pass.
+#[derive(Debug, Default)]
+pub(super) struct LeasesReport {
+    /// How many there were.
+    pub(super) found: usize,
+    /// How many were settled.
+    settled: usize,
+    /// True where there may be more.
+    pub(super) saturated: bool,
+}
+
+/// Settles a bounded number of lapsed leases.
+pub(super) async fn settle_lapsed_leases(parts: &Parts) -> Result<LeasesReport, StoreError> {
+    let lapsed = parts.store.list_lapsed_leases(SWEEP_MAX_LEASES).await?;
+    let mut report = LeasesReport { found: lapsed.len(), ..LeasesReport::default() };
+    let mut settlements = JoinSet::new();
+    for facts in lapsed {
+        let parts = parts.clone();
+        settlements.spawn(async move { settle_lease(&parts, &facts).await });
+    }
+    while let Some(settled) = settlements.join_next().await {
+        report.settled += usize::from(settled.unwrap_or(false));
+    }
+    // Where nothing could be settled, going on at once would only spin.
+    report.saturated = report.found == SWEEP_MAX_LEASES as usize && report.settled > 0;
+    Ok(report)
+}
+
+async fn settle_lease(parts: &Parts, facts: &JobFacts) -> bool {
+    let planner = |facts: &JobFacts| plan_settlement(facts, Evidence::TermLapsed, Principal::fleet("sweep"));
+    match parts.lanes.decide((facts.tenant.clone(), facts.job), Box::new(planner)).await {
+        Ok(Decided { written: Some(seq), .. }) => {
+            tracing::info!(job = %facts.job, run = %facts.run, %seq, "settled a run whose worker's term lapsed");
+            true
+        }
+        Ok(Decided { written: None, .. }) | Err(DecideError::Missing) => true,
+        Err(error) => {
+            tracing::warn!(job = %facts.job, run = %facts.run, error = chain(&error), "a lapsed run was not settled");
+            false
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A whole coordinator: what it is made of, its start, and its end. It holds no state that another could not rebuild from
+//! the database; any number of them may run. The start refuses what would not work later: an address that is not loopback,
+//! a port in use, a database that does not answer, is not migrated, or is newer. Neighbours: `server` answers calls,
+//! `background` does what nobody asks for, `options` says what can be set.
+
+use std::{
+    io,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use tenure_core::{id::Generation, reason::Reason, refusal::Refusal};
+use tenure_store::{Store, StoreError, StoreOptions};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    attachments::Attachments,
+    background::start_background,
+    clock::DatabaseClock,
+    lane::{LaneParts, Lanes},
+    options::{CoordinatorOptions, LANES_MAX, StartError},
+    readiness::Readiness,
+    server,
+    submission::Submissions,
+    wake::Wakes,
+};
+
+/// The pause between two attempts to reach the database at the start.
+const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+
+/// What every part of a coordinator works with. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) clock: DatabaseClock,
+    pub(crate) wakes: Wakes,
+    pub(crate) lanes: Lanes,
+    pub(crate) submissions: Submissions,
+    pub(crate) attachments: Attachments,
+    pub(crate) generation: Generation,
+    pub(crate) readiness: Readiness,
+    /// Ends background work and streams that have no end of their own.
+    pub(crate) stopping: CancellationToken,
+    /// Whatever must be over before the coordinator is.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// A coordinator that is not running.
+pub struct Coordinator;
+
+impl Coordinator {
+    /// Prepares the database, listens, and serves until it is shut down.
+    ///
+    /// # Errors
+    /// The address is refused or in use, or the database cannot be used; the error has the stable reason.
+    pub async fn start(options: CoordinatorOptions) -> Result<RunningCoordinator, StartError> {
+        check_options(&options)?;
+        let listener = listen(options.listen).await?;
+        let local_addr =
+            listener.local_addr().map_err(|source| StartError::Listen { listen: options.listen, source })?;
+        let store = prepare_database(&options).await.map_err(StartError::Database)?;
+        let parts = assemble(store, &options).await.map_err(StartError::Database)?;
+        let serving = server::serve(parts.clone(), listener).map_err(StartError::Reflection)?;
+        start_background(&parts);
+        tracing::info!(address = %local_addr, lanes = options.lanes, "the coordinator serves");
+        Ok(RunningCoordinator { parts, local_addr, serving })
+    }
+}
+
+/// A coordinator that serves.
+pub struct RunningCoordinator {
+    parts: Parts,
+    local_addr: SocketAddr,
+    serving: JoinHandle<Result<(), tonic::transport::Error>>,
+}
+
+impl RunningCoordinator {
+    /// Where gRPC is served.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// True while the database answers.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.parts.readiness.is_ready()
+    }
+
+    /// Asks the same in a way that can be kept by others, for example by an HTTP probe.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        self.parts.readiness.clone()
+    }
+
+    /// Stops: no new calls, every stream ends with the reason (workers move on, and no run notices), what was taken is
+    /// written. What is not over after `grace` is cut off.
+    pub async fn shutdown(self, grace: Duration) {
+        let Self { parts, mut serving, .. } = self;
+        parts.stopping.cancel();
+        parts.attachments.close_all(&stopping());
+        let (store, tasks) = (parts.store.clone(), parts.tasks.clone());
+        drop(parts);
+        tasks.close();
+        let ended = tokio::time::timeout(grace, async {
+            let _ = (&mut serving).await;
+            tasks.wait().await;
+            store.close().await;
+        });
+        if ended.await.is_err() {
+            tracing::warn!(
+                grace_ms = grace.as_millis(),
+                "the grace is over, and what was under way is cut off"
+            );
+            serving.abort();
+        }
+    }
+}
+
+/// Why a stream of a stopping coordinator ends.
+pub(crate) fn stopping() -> Refusal {
+    Refusal::new(Reason::CoordinatorUnavailable, "this coordinator is stopping")
+}
+
+fn check_options(options: &CoordinatorOptions) -> Result<(), StartError> {
+    if !options.listen.ip().is_loopback() {
+        return Err(StartError::LoopbackOnly { listen: options.listen });
+    }
+    if !(1..=LANES_MAX).contains(&options.lanes) {
+        return Err(StartError::Lanes { given: options.lanes });
+    }
+    Ok(())
+}
+
+async fn listen(listen: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(listen).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::PortInUse { listen, source },
+        _ => StartError::Listen { listen, source },
+    })
+}
+
+/// Connects, and waits for a database that does not answer, up to the bound.
+async fn prepare_database(options: &CoordinatorOptions) -> Result<Store, StoreError> {
+    let until = Instant::now() + options.wait_for_database;
+    loop {
+        match connect(options).await {
+            Err(error) if error.is_retryable() && Instant::now() < until => {
+                tracing::debug!(error = crate::refusals::chain(&error), "the database does not answer yet");
+                tokio::time::sleep(CONNECT_PAUSE).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn connect(options: &CoordinatorOptions) -> Result<Store, StoreError> {
+    let named = StoreOptions { application_name: "tenure coordinator".to_owned(), ..StoreOptions::default() };
+    let store = Store::connect(&options.database_url, named).await?;
+    store.check_schema().await?;
+    Ok(store)
+}
+
+async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, StoreError> {
+    let clock = DatabaseClock::measure(&store).await?;
+    let generation = store.read_installation().await?.generation;
+    store.ensure_partitions(clock.now()).await?;
+    let (wakes, tasks, attachments) = (Wakes::default(), TaskTracker::new(), Attachments::default());
+    let lane_parts = LaneParts { store: store.clone(), clock: clock.clone(), wakes: wakes.clone() };
+    let lanes = Lanes::start(options.lanes, &lane_parts, &tasks);
+    let submissions = Submissions::start(&lane_parts, generation, &attachments, &lanes, &tasks);
+    Ok(Parts {
+        store,
+        clock,
+        wakes,
+        lanes,
+        submissions,
+        attachments,
+        generation,
+        readiness: Readiness::ready(),
+        stopping: CancellationToken::new(),
+        tasks,
+    })
+}

@@ -1,0 +1,183 @@
+//! Dispatch: ready jobs become runs of the workers that are attached here. One loop for each coordinator; it wakes when a
+//! job became ready here, when a worker wants more, and by a poll behind both, which finds what became ready elsewhere. Each
+//! worker is offered as many jobs as it has credits, in one transaction; two coordinators that look at once pass over what
+//! the other is claiming. Claims begin at a remembered floor, and at the beginning in a full pass, so that dead entries of
+//! the queue are not scanned again and again. A job whose deadline is reached is concluded instead.
+//! Neighbours: `attachments` says who wants runs, `grant` hands them over, the store claims, the core concludes.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tenure_core::{
+    id::Digest,
+    limits::CLAIM_MAX_JOBS,
+    plan::{Decision, JobFacts},
+    reason::Reason,
+    refusal::Refusal,
+    settlement::plan_denial,
+};
+use tenure_store::{ClaimOutcome, ClaimRequest, Floors, TermRefusal};
+
+use crate::{
+    attachments::{Attached, QueueView},
+    coordinator::Parts,
+    grant::grant_runs,
+    mint::Secret,
+    refusals::chain,
+};
+
+/// The poll behind the wake-ups; each is up to a fifth shorter or longer.
+const POLL: Duration = Duration::from_secs(5);
+/// How often floors are not trusted.
+const FULL_PASS_EVERY: Duration = Duration::from_secs(5);
+
+/// What one pass of dispatch did.
+#[derive(Debug, Default)]
+struct PassReport {
+    workers: u32,
+    claimed: u32,
+    denied: u32,
+    refused: u32,
+    failed: u32,
+}
+
+/// Dispatches until the coordinator stops.
+pub(crate) async fn run_dispatch(parts: Parts) {
+    let mut last_full_pass: Option<Instant> = None;
+    loop {
+        let full = last_full_pass.is_none_or(|last| last.elapsed() >= FULL_PASS_EVERY);
+        if full {
+            last_full_pass = Some(Instant::now());
+        }
+        run_pass(&parts, full).await;
+        tokio::select! {
+            () = parts.stopping.cancelled() => return,
+            () = parts.wakes.await_dispatch() => {}
+            () = tokio::time::sleep(jittered(POLL)) => {}
+        }
+    }
+}
+
+/// One pass over the attached workers, as often as somebody got as much as was asked for.
+async fn run_pass(parts: &Parts, full: bool) {
+    let mut report = PassReport::default();
+    let mut from_the_beginning = full;
+    loop {
+        let mut more = false;
+        for attached in in_random_order(parts.attachments.list()) {
+            more |= offer_jobs(parts, &attached, from_the_beginning, &mut report).await;
+        }
+        if !more || parts.stopping.is_cancelled() {
+            break;
+        }
+        from_the_beginning = false;
+    }
+    if report.workers > 0 {
+        tracing::debug!(?report, full, "dispatch pass");
+    }
+}
+
+/// Claims for one worker. True where more may wait for it.
+async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report: &mut PassReport) -> bool {
+    let credits = attached.take_credits(CLAIM_MAX_JOBS);
+    if credits == 0 {
+        return false;
+    }
+    report.workers += 1;
+    let secrets: Vec<Secret> = (0..credits).map(|_| Secret::mint()).collect();
+    let request = request_jobs(parts, attached, full, &secrets);
+    let ready_count = parts.wakes.ready_count();
+    let outcome = match parts.store.claim_jobs(&request).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            report.failed += 1;
+            attached.add_credits(credits);
+            tracing::info!(worker = %attached.worker, error = chain(&error), "claiming failed");
+            return false;
+        }
+    };
+    let claimed = u32::try_from(outcome.claimed.len()).unwrap_or(credits);
+    attached.add_credits(credits.saturating_sub(claimed));
+    report.claimed += claimed;
+    if let Some(refusal) = outcome.refused {
+        report.refused += 1;
+        refuse_term(attached, refusal);
+        return false;
+    }
+    let view = QueueView {
+        floors: outcome.floors,
+        empty_at: (!outcome.full && outcome.denied.is_empty()).then_some(ready_count),
+    };
+    attached.set_queue_view(view);
+    take_outcome(parts, attached, outcome, &secrets, report).await && attached.credits() > 0
+}
+
+fn request_jobs(parts: &Parts, attached: &Attached, full: bool, secrets: &[Secret]) -> ClaimRequest {
+    let registration = &attached.registration;
+    ClaimRequest {
+        worker: attached.worker.clone(),
+        term: attached.term,
+        attach: attached.attach(),
+        generation: parts.generation,
+        tenants: registration.tenants.clone(),
+        agents: registration.agents.clone(),
+        labels: registration.labels.clone(),
+        limit: u32::try_from(secrets.len()).unwrap_or(CLAIM_MAX_JOBS),
+        floors: if full { Floors::default() } else { attached.queue_view().floors },
+        at: parts.clock.now(),
+        secret_hashes: secrets.iter().map(|secret| Digest(secret.hash())).collect(),
+    }
+}
+
+async fn take_outcome(
+    parts: &Parts,
+    attached: &Arc<Attached>,
+    outcome: ClaimOutcome,
+    secrets: &[Secret],
+    report: &mut PassReport,
+) -> bool {
+    let ClaimOutcome { claimed, denied, floors: _, full, refused: _ } = outcome;
+    for run in &claimed {
+        parts.wakes.wake_watchers(&run.tenant, run.job);
+    }
+    grant_runs(parts, attached, claimed, secrets).await;
+    for facts in denied {
+        report.denied += 1;
+        conclude_denied(parts, &facts).await;
+    }
+    full
+}
+
+/// The session's deadline refuses a run: the job is concluded, by whichever coordinator is first.
+async fn conclude_denied(parts: &Parts, facts: &JobFacts) {
+    let job = (facts.tenant.clone(), facts.job);
+    let planner = |facts: &JobFacts| -> Result<Decision, Refusal> { plan_denial(facts) };
+    match parts.lanes.decide(job, Box::new(planner)).await {
+        Ok(_) => tracing::info!(job = %facts.job, "its session's deadline refused a run"),
+        Err(error) => tracing::info!(job = %facts.job, error = chain(&error), "its conclusion failed"),
+    }
+}
+
+fn refuse_term(attached: &Attached, refusal: TermRefusal) {
+    let (reason, words) = match refusal {
+        // Its next renewal revives it.
+        TermRefusal::Lapsed => return,
+        TermRefusal::Unknown | TermRefusal::Closed => (Reason::TermClosed, "is closed"),
+        TermRefusal::Displaced => (Reason::Displaced, "is attached elsewhere"),
+        TermRefusal::WrongSecret => (Reason::AttachRefused, "has another secret"),
+    };
+    attached
+        .close(Refusal::new(reason, format!("term {} of worker {} {words}", attached.term, attached.worker)));
+}
+
+fn in_random_order(mut workers: Vec<Arc<Attached>>) -> Vec<Arc<Attached>> {
+    use rand::seq::SliceRandom as _;
+    workers.shuffle(&mut rand::rng());
+    workers
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(rand::random_range(0.8..1.2))
+}

@@ -1,0 +1,138 @@
+//! Handing a claimed run to its worker: the lane learns of it first, then the handover is composed from the journal, then
+//! the grant goes out. Nothing is granted before its claim's commit is known. Where the stream is gone by then, the grant
+//! is lost and found again by the worker's next attach; that is no error here. Neighbours: `dispatch` and the submission
+//! claim, `attachments` sends, the core composes.
+
+use std::sync::Arc;
+
+use tenure_core::{
+    brief::brief,
+    deadline::Deadline,
+    handover::{Cause, Handover, compose_handover},
+    id::Seq,
+    record::Record,
+    run_ref::RunRef,
+};
+use tenure_proto::{
+    convert::{run::write_run_ref, time::write_timestamp},
+    v1::{self, attach_response::Message},
+};
+use tenure_store::{Claimed, StoreError, StoredRecord};
+
+use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret, refusals::chain};
+
+/// Records that are read at once where a handover is composed.
+const PAGE: u32 = 1_000;
+/// The kinds of records that a handover is composed from.
+const KINDS_TOLD: [&str; 3] = ["job_admitted", "run_started", "note"];
+
+/// Hands claimed runs to the worker they were claimed for.
+pub(crate) async fn grant_runs(
+    parts: &Parts,
+    attached: &Arc<Attached>,
+    claimed: Vec<Claimed>,
+    secrets: &[Secret],
+) {
+    for run in claimed {
+        let Some(secret) = secrets.get(run.secret_index) else { continue };
+        if run.cause == Cause::Dispatch {
+            grant_first_run(&parts.lanes, attached, run, secret).await;
+        } else {
+            parts.lanes.remember_run(run_ref(&run), run.head, run.head_at).await;
+            grant_with_history(parts, attached, run, secret.clone());
+        }
+    }
+}
+
+/// Hands over the first run of a job: there is nothing before it.
+pub(crate) async fn grant_first_run(lanes: &Lanes, attached: &Attached, run: Claimed, secret: &Secret) {
+    lanes.remember_run(run_ref(&run), run.head, run.head_at).await;
+    let deadline = remaining_deadline(&run);
+    let handover = Handover::for_dispatch(run.job, run.run, run.input.clone(), &deadline, run.now);
+    send_grant(attached, run, secret, &handover);
+}
+
+/// Reads the journal in a task of its own, so that a long one delays nobody else's grant.
+fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, secret: Secret) {
+    let (task_parts, attached) = (parts.clone(), attached.clone());
+    parts.tasks.spawn(async move {
+        match read_history(&task_parts, &run).await {
+            Ok(records) => match compose_handover(&records, run.head.seq, run.now, &remaining_deadline(&run))
+            {
+                Some(handover) => send_grant(&attached, run, &secret, &handover),
+                None => refuse_grant(&run, "its journal does not show how it began"),
+            },
+            Err(error) => refuse_grant(&run, &chain(&error)),
+        }
+    });
+}
+
+/// Its worker never hears of it, says so when asked, and the run is given back as never started.
+fn refuse_grant(run: &Claimed, because: &str) {
+    tracing::warn!(
+        job = %run.job, run = %run.run, epoch = %run.epoch, because,
+        "a handover could not be composed, so the run is not granted"
+    );
+}
+
+async fn read_history(parts: &Parts, run: &Claimed) -> Result<Vec<(Record, Option<Vec<u8>>)>, StoreError> {
+    let kinds = KINDS_TOLD.map(str::to_owned);
+    let mut records = Vec::new();
+    let mut from = Seq(1);
+    loop {
+        let page = parts.store.read_records(&run.tenant, run.job, from, &kinds, PAGE).await?;
+        let full = page.len() == PAGE as usize;
+        from = page.last().map_or(from, |last| last.seq.next());
+        records.extend(page.into_iter().filter_map(parse));
+        if !full || from > run.head.seq {
+            return Ok(records);
+        }
+    }
+}
+
+/// Nothing is decided from a record that this release does not know.
+fn parse(stored: StoredRecord) -> Option<(Record, Option<Vec<u8>>)> {
+    stored.parse().ok().map(|record| (record, stored.value))
+}
+
+/// What is left of the deadline counts from the claim.
+fn remaining_deadline(run: &Claimed) -> Deadline {
+    Deadline::new(run.now, run.deadline_at)
+}
+
+fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Handover) {
+    let json = match handover.to_json() {
+        Ok(json) => json,
+        Err(error) => return refuse_grant(&run, &error.to_string()),
+    };
+    tracing::info!(
+        job = %run.job, run = %run.run, epoch = %run.epoch, worker = %attached.worker, agent = %run.agent,
+        "granted a run"
+    );
+    attached.send(Message::Grant(v1::Grant {
+        run: Some(write_run_ref(&run_ref(&run))),
+        term: attached.term.0,
+        attach: attached.attach().0,
+        secret: secret.expose().into(),
+        agent: run.agent.to_string(),
+        declaration: run.document.into(),
+        input: run.input.into(),
+        handover: json.into(),
+        brief: brief(handover),
+        deadline_at: run.deadline_at.map(write_timestamp),
+        now: Some(write_timestamp(run.now)),
+        seq: run.head.seq.0,
+        traceparent: run.traceparent.unwrap_or_default(),
+        attempt: run.attempt,
+    }));
+}
+
+fn run_ref(run: &Claimed) -> RunRef {
+    RunRef {
+        tenant: run.tenant.clone(),
+        job: run.job,
+        epoch: run.epoch,
+        run: run.run,
+        generation: run.generation,
+    }
+}

@@ -1,0 +1,353 @@
+//! Composing one job's share of a round, purely: from what is remembered or was read, which reports are answered at once,
+//! which become records, and what must wait for the next round. Look-ups go before fencing: a report that is in the
+//! journal already gets its first answer, whoever holds the job by now. A success is written from memory; every other end
+//! is decided from facts. Neighbours: `round` reads and writes, `memory` judges numbers, the core plans.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+use tenure_core::{
+    chain::Head,
+    plan::{Changes, Decision, JobFacts, Plan},
+    reason::Reason,
+    record::{Draft, Header, SealError, SealedRecord, seal_records},
+    refusal::Refusal,
+    settlement::{EndDecision, EndReport, RunEnd, plan_end, plan_success},
+};
+use tenure_store::{Append, AppendOutcome, Guard};
+
+use super::{
+    memory::{Notices, RunMemory, Standing},
+    work::{
+        Decide, DecideError, Decided, JobKey, LaneError, Pending, ReportAnswer, ReportBody, RunReport,
+        StandingNotice, Work,
+    },
+};
+
+/// What is known of a job when its share of a round is composed.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// The run's memory: remembered, or read from the tail.
+    pub(crate) memory: Option<RunMemory>,
+    /// True where `memory` was read from the seq that the first report names; otherwise a number that is not found there
+    /// may yet be in the journal.
+    pub(crate) read: bool,
+    /// The facts, where they were read.
+    pub(crate) facts: Option<JobFacts>,
+}
+
+/// One append of a round, with whoever waits for it.
+pub(crate) struct Composed {
+    /// What is written.
+    pub(crate) append: Append,
+    /// Whose it is.
+    pub(crate) pending: Pending,
+    /// The facts that it was decided from.
+    pub(crate) facts: Option<JobFacts>,
+}
+
+/// What becomes of one piece of work in this round.
+enum Step {
+    Answered,
+    /// Not in this round: more must be read first.
+    Wait(Pending),
+    /// It is written, and more of the job may follow.
+    Go(Composed),
+    /// It is written, and nothing may follow in this round.
+    Last(Composed),
+}
+
+/// Composes what can be; the rest stays in `queue`.
+pub(crate) fn compose_job(
+    key: &JobKey,
+    mut known: Known,
+    queue: &mut VecDeque<Pending>,
+    now: Timestamp,
+) -> Vec<Composed> {
+    let mut composed: Vec<Composed> = Vec::new();
+    while let Some(pending) = queue.pop_front() {
+        let first = composed.is_empty();
+        let (attempts, refused) = (pending.attempts, pending.refused);
+        let step = match pending.work {
+            Work::Remember { .. } => Step::Answered,
+            Work::Report(report) => {
+                compose_report(&mut known, Turn { attempts, refused, first, now }, report)
+            }
+            Work::Decide(decide) if !first => {
+                Step::Wait(Pending { work: Work::Decide(decide), attempts, refused })
+            }
+            Work::Decide(decide) => compose_decision(key, known.facts.take(), decide, attempts, now),
+        };
+        match step {
+            Step::Answered => {}
+            Step::Wait(pending) => {
+                queue.push_front(pending);
+                break;
+            }
+            Step::Go(append) => composed.push(append),
+            Step::Last(append) => {
+                composed.push(append);
+                break;
+            }
+        }
+    }
+    composed
+}
+
+/// The circumstances of one piece of work.
+struct Turn {
+    attempts: u32,
+    refused: Option<AppendOutcome>,
+    first: bool,
+    now: Timestamp,
+}
+
+impl Turn {
+    fn wait(self, report: RunReport) -> Step {
+        Step::Wait(Pending { work: Work::Report(report), attempts: self.attempts, refused: self.refused })
+    }
+}
+
+fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
+    let Some(memory) = known.memory.as_mut() else {
+        return answer(report, ReportAnswer::Missing);
+    };
+    if memory.epoch != report.run.epoch {
+        return turn.wait(report);
+    }
+    match memory.judge_append(report.n, report.request) {
+        Standing::Repeated(seq) => answer(report, ReportAnswer::Applied(seq)),
+        Standing::Conflicting => {
+            let refusal = refuse_number(&report, "was sent with other contents before");
+            answer(report, ReportAnswer::Refused(refusal))
+        }
+        Standing::Unknown if known.read && turn.first => {
+            let refusal =
+                refuse_number(&report, "is not above the highest of its run, and was never accepted");
+            answer(report, ReportAnswer::Refused(refusal))
+        }
+        Standing::Unknown => turn.wait(report),
+        Standing::Fresh => match turn.refused.clone().map(answer_refused) {
+            Some(refused) => answer(report, refused),
+            None => compose_fresh(known, turn, report),
+        },
+    }
+}
+
+fn compose_fresh(known: &mut Known, turn: Turn, report: RunReport) -> Step {
+    let Some(memory) = known.memory.as_mut() else { return turn.wait(report) };
+    match &report.body {
+        ReportBody::Records(drafts) => {
+            match seal_report(memory, &report, drafts.clone(), Changes::default(), turn.now) {
+                Ok(append) => {
+                    Step::Go(Composed { append, pending: pend(report, turn.attempts), facts: None })
+                }
+                Err(error) => answer(report, ReportAnswer::Refused(refuse_form(&error))),
+            }
+        }
+        ReportBody::End(end, _) => match judge_end(end, &memory.notices) {
+            EndJudgement::Notice(notice) => answer(report, ReportAnswer::Notice(notice)),
+            EndJudgement::Success => {
+                let plan = plan_success(report.run.epoch, end.result.clone(), end.output_chunks);
+                seal_end(memory, turn, report, plan, None)
+            }
+            EndJudgement::ByFacts if turn.first => match known.facts.take() {
+                Some(facts) => compose_end(memory, turn, report, facts),
+                None => turn.wait(report),
+            },
+            EndJudgement::ByFacts => turn.wait(report),
+        },
+    }
+}
+
+/// What can be said of an end without facts.
+enum EndJudgement {
+    Notice(StandingNotice),
+    Success,
+    ByFacts,
+}
+
+fn judge_end(end: &EndReport, notices: &Notices) -> EndJudgement {
+    match notices {
+        Notices::Last(Some(notice)) if notice.seq > end.last_notice => EndJudgement::Notice(notice.clone()),
+        Notices::Last(None) if end.end == RunEnd::ExitCode(0) => EndJudgement::Success,
+        Notices::Last(_) | Notices::Unknown => EndJudgement::ByFacts,
+    }
+}
+
+/// True where an end of this run is decided from facts.
+pub(crate) fn end_needs_facts(end: &EndReport, notices: &Notices) -> bool {
+    matches!(judge_end(end, notices), EndJudgement::ByFacts)
+}
+
+fn compose_end(memory: &mut RunMemory, turn: Turn, report: RunReport, facts: JobFacts) -> Step {
+    if facts.head != memory.head {
+        // The journal moved between the two reads, or since it was remembered: read both again.
+        return Step::Wait(Pending {
+            work: Work::Report(report),
+            attempts: turn.attempts + 1,
+            refused: turn.refused,
+        });
+    }
+    let ReportBody::End(end, by) = &report.body else { return turn.wait(report) };
+    match plan_end(&facts, EndReport::clone(end), by.clone()) {
+        Ok(EndDecision::Write(plan)) => seal_end(memory, turn, report, plan, Some(facts)),
+        Ok(EndDecision::Notice { seq, kind }) => {
+            answer(report, ReportAnswer::Notice(StandingNotice { seq, kind }))
+        }
+        Ok(EndDecision::Fenced { held_by, epoch }) => answer(report, ReportAnswer::Fenced { held_by, epoch }),
+        Ok(EndDecision::Sealed) => answer(report, ReportAnswer::Sealed),
+        Err(refusal) => answer(report, ReportAnswer::Refused(refusal)),
+    }
+}
+
+fn seal_end(
+    memory: &mut RunMemory,
+    turn: Turn,
+    report: RunReport,
+    plan: Plan,
+    facts: Option<JobFacts>,
+) -> Step {
+    match seal_report(memory, &report, plan.drafts, plan.changes, turn.now) {
+        Ok(append) => Step::Last(Composed { append, pending: pend(report, turn.attempts), facts }),
+        Err(error) => answer(report, ReportAnswer::Refused(refuse_form(&error))),
+    }
+}
+
+fn seal_report(
+    memory: &mut RunMemory,
+    report: &RunReport,
+    drafts: Vec<Draft>,
+    changes: Changes,
+    now: Timestamp,
+) -> Result<Append, SealError> {
+    let at = now.max(memory.at);
+    let run = &report.run;
+    let header = Header {
+        tenant: run.tenant.clone(),
+        job: run.job,
+        generation: run.generation,
+        epoch: run.epoch,
+        run: run.run,
+    };
+    let head = memory.head;
+    let records = seal_records(&header, head, at, drafts)?;
+    if let Some(last) = last_head(&records) {
+        memory.advance(last, at);
+        memory.note_append(report.n, report.request);
+    }
+    Ok(Append {
+        tenant: run.tenant.clone(),
+        job: run.job,
+        generation: run.generation,
+        guard: Guard::Lease(run.epoch),
+        head,
+        records,
+        n: Some(report.n),
+        request: Some(report.request),
+        changes,
+    })
+}
+
+fn compose_decision(
+    key: &JobKey,
+    facts: Option<JobFacts>,
+    decide: Decide,
+    attempts: u32,
+    now: Timestamp,
+) -> Step {
+    let Some(facts) = facts else {
+        decide.reply.send(Err(DecideError::Missing));
+        return Step::Answered;
+    };
+    let plan = match (decide.planner)(&facts) {
+        Err(refusal) => {
+            decide.reply.send(Err(DecideError::Refused(refusal)));
+            return Step::Answered;
+        }
+        Ok(Decision::Already) => {
+            decide.reply.send(Ok(Decided { facts, written: None }));
+            return Step::Answered;
+        }
+        Ok(Decision::Write(plan)) => plan,
+    };
+    match seal_plan(key, &facts, plan, now) {
+        Ok(append) => {
+            let pending = Pending { work: Work::Decide(decide), attempts, refused: None };
+            Step::Last(Composed { append, pending, facts: Some(facts) })
+        }
+        Err(error) => {
+            decide.reply.send(Err(DecideError::Lane(LaneError::Seal(error.into()))));
+            Step::Answered
+        }
+    }
+}
+
+/// Seals a plan at the head that its facts were read at.
+fn seal_plan(key: &JobKey, facts: &JobFacts, plan: Plan, now: Timestamp) -> Result<Append, SealError> {
+    let header = Header {
+        tenant: key.0.clone(),
+        job: key.1,
+        generation: facts.generation,
+        epoch: plan.epoch,
+        run: facts.run,
+    };
+    let records = seal_records(&header, facts.head, now.max(facts.head_at), plan.drafts)?;
+    Ok(Append {
+        tenant: key.0.clone(),
+        job: key.1,
+        generation: facts.generation,
+        guard: guard_of(facts),
+        head: facts.head,
+        records,
+        n: None,
+        request: None,
+        changes: plan.changes,
+    })
+}
+
+/// What must still be true of the lease for a decision from these facts to hold.
+fn guard_of(facts: &JobFacts) -> Guard {
+    match &facts.lease {
+        None => Guard::NoLease,
+        Some(lease) if lease.live => Guard::Lease(lease.epoch),
+        Some(lease) => Guard::ReleasedLease(lease.epoch),
+    }
+}
+
+/// The head after these records.
+pub(crate) fn last_head(records: &[SealedRecord]) -> Option<Head> {
+    records.last().map(|record| Head { seq: record.seq, hash: record.hash })
+}
+
+/// The answer to a report that the database refused.
+pub(crate) fn answer_refused(outcome: AppendOutcome) -> ReportAnswer {
+    match outcome {
+        AppendOutcome::Applied { seq } => ReportAnswer::Applied(seq),
+        AppendOutcome::Fenced { held_by, epoch } => ReportAnswer::Fenced { held_by, epoch },
+        AppendOutcome::Sealed => ReportAnswer::Sealed,
+        AppendOutcome::Missing => ReportAnswer::Missing,
+        AppendOutcome::Conflict => ReportAnswer::Refused(Refusal::new(
+            Reason::Overloaded,
+            "the journal of the job moved at each attempt to write to it",
+        )),
+    }
+}
+
+fn pend(report: RunReport, attempts: u32) -> Pending {
+    Pending { work: Work::Report(report), attempts, refused: None }
+}
+
+fn answer(report: RunReport, answer: ReportAnswer) -> Step {
+    report.reply.send(Ok(answer));
+    Step::Answered
+}
+
+fn refuse_number(report: &RunReport, what: &str) -> Refusal {
+    Refusal::new(Reason::AppendConflict, format!("append {} of {} {what}", report.n, report.run))
+        .with_detail("n", report.n)
+}
+
+fn refuse_form(error: &SealError) -> Refusal {
+    Refusal::new(Reason::InvalidArgument, error.to_string())
+}

@@ -1,0 +1,195 @@
+//! One round of a lane: everything that waits is read for, composed, and written as one batch; then everybody is told.
+//! What was contradicted waits for the next round, without its memory. Each piece of work is answered or stays: none is
+//! dropped. Neighbours: `read` and `compose` before the write, `wake` after it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use tenure_core::{
+    plan::{JobFacts, ReadyChange},
+    record::NOTICE_KINDS,
+    run_ref::RunRef,
+};
+use tenure_store::{Append, AppendOutcome, StoreError};
+
+use super::{
+    Lane,
+    compose::{Composed, compose_job, last_head},
+    memory::RunMemory,
+    read::Queues,
+    work::{DecideError, Decided, JobKey, LaneError, Pending, ReportAnswer, RunReport, StandingNotice, Work},
+};
+use crate::wake::{OrderKind, RaisedOrder};
+
+/// How often a piece of work is tried before it is given back.
+const ATTEMPTS_MAX: u32 = 16;
+
+impl Lane {
+    /// Carries out what waits; what could not be finished waits again.
+    pub(super) async fn run_round(&mut self) {
+        let mut queues = self.take_waiting();
+        let known = match self.read_known(&queues).await {
+            Ok(known) => known,
+            Err(error) => return fail_queues(queues, &error),
+        };
+        let now = self.parts.clock.now();
+        let mut composed = Vec::new();
+        for ((key, queue), known) in queues.iter_mut().zip(known) {
+            composed.extend(compose_job(key, known, queue, now));
+        }
+        self.waiting.extend(queues.into_iter().flat_map(|(_, queue)| queue));
+        if !composed.is_empty() {
+            self.write_composed(composed).await;
+        }
+    }
+
+    /// Takes what waits, by job. What was tried too often is given back, what is to be remembered is.
+    fn take_waiting(&mut self) -> Queues {
+        let mut queues = Queues::new();
+        let mut places: HashMap<JobKey, usize> = HashMap::new();
+        for pending in std::mem::take(&mut self.waiting) {
+            let key = pending.work.job();
+            if pending.attempts >= ATTEMPTS_MAX {
+                fail(pending.work, LaneError::Contended { attempts: pending.attempts });
+            } else if let Work::Remember { run, head, at } = &pending.work {
+                self.memories.remember(key, RunMemory::of_claim(*head, *at, run.epoch, run.run));
+            } else {
+                let place = *places.entry(key.clone()).or_insert_with(|| {
+                    queues.push((key, VecDeque::new()));
+                    queues.len() - 1
+                });
+                queues[place].1.push_back(pending);
+            }
+        }
+        queues
+    }
+
+    async fn write_composed(&mut self, composed: Vec<Composed>) {
+        let mut appends = Vec::with_capacity(composed.len());
+        let mut waiters = Vec::with_capacity(composed.len());
+        for Composed { append, pending, facts } in composed {
+            appends.push(append);
+            waiters.push((pending, facts));
+        }
+        let report = self.parts.store.append_with_retry(&appends).await;
+        tracing::debug!(
+            lane = self.number,
+            appends = appends.len(),
+            statements = report.statements,
+            classifications = report.classifications,
+            "wrote a batch"
+        );
+        let mut again = VecDeque::new();
+        let results = report.outcomes.into_iter().zip(appends).zip(waiters);
+        for ((outcome, append), (pending, facts)) in results {
+            if let Some(pending) = self.settle(outcome, append, pending, facts) {
+                again.push_back(pending);
+            }
+        }
+        again.extend(std::mem::take(&mut self.waiting));
+        self.waiting = again;
+    }
+
+    /// Tells whoever waits, or gives back what must be tried again.
+    fn settle(
+        &mut self,
+        outcome: Result<AppendOutcome, StoreError>,
+        append: Append,
+        mut pending: Pending,
+        facts: Option<JobFacts>,
+    ) -> Option<Pending> {
+        let key = (append.tenant.clone(), append.job);
+        let refused = match outcome {
+            Ok(AppendOutcome::Applied { seq }) => {
+                self.note_applied(&key, &append, facts.as_ref());
+                match (pending.work, facts) {
+                    (Work::Report(report), _) => report.reply.send(Ok(ReportAnswer::Applied(seq))),
+                    (Work::Decide(decide), Some(facts)) => {
+                        decide.reply.send(Ok(Decided { facts, written: Some(seq) }));
+                    }
+                    (Work::Decide(_) | Work::Remember { .. }, _) => {}
+                }
+                return None;
+            }
+            Ok(refused) => refused,
+            Err(error) => {
+                self.memories.forget(&key);
+                fail(pending.work, LaneError::Store(Arc::new(error)));
+                return None;
+            }
+        };
+        self.memories.forget(&key);
+        pending.attempts += 1;
+        if refused != AppendOutcome::Conflict && matches!(pending.work, Work::Report(_)) {
+            pending.refused = Some(refused);
+        }
+        Some(pending)
+    }
+
+    /// The memory follows what was written, and others hear of it.
+    fn note_applied(&mut self, key: &JobKey, append: &Append, facts: Option<&JobFacts>) {
+        self.advance_memory(key, append);
+        self.parts.wakes.wake_watchers(&key.0, key.1);
+        match &append.changes.ready {
+            ReadyChange::Insert { not_before: None, .. } => self.parts.wakes.note_ready(),
+            ReadyChange::Insert { not_before: Some(_), .. } | ReadyChange::Keep | ReadyChange::Delete => {}
+        }
+        if let Some(order) = facts.and_then(|facts| order_for_holder(facts, append)) {
+            self.parts.wakes.raise_order(order);
+        }
+    }
+
+    fn advance_memory(&mut self, key: &JobKey, append: &Append) {
+        let (Some(last), Some(head)) = (append.records.last(), last_head(&append.records)) else { return };
+        let over = append.changes.lease != tenure_core::plan::LeaseChange::Keep;
+        let Some(memory) = self.memories.recall_mut(key).filter(|memory| !over && memory.epoch == last.epoch)
+        else {
+            return self.memories.forget(key);
+        };
+        memory.advance(head, last.at);
+        if let (Some(n), Some(request)) = (append.n, append.request) {
+            memory.note_append(n, request);
+        }
+        if NOTICE_KINDS.contains(&last.kind) {
+            memory.note_notice(last.kind);
+        }
+    }
+}
+
+/// What the worker that holds the job must be told of a decision by somebody else.
+fn order_for_holder(facts: &JobFacts, append: &Append) -> Option<RaisedOrder> {
+    let lease = facts.lease.as_ref().filter(|lease| lease.live && append.n.is_none())?;
+    let last = append.records.last()?;
+    let kind = if last.epoch > lease.epoch {
+        OrderKind::Fenced { epoch: last.epoch }
+    } else if NOTICE_KINDS.contains(&last.kind) {
+        OrderKind::Notice(StandingNotice { seq: last.seq, kind: last.kind })
+    } else {
+        return None;
+    };
+    let run = RunRef {
+        tenant: facts.tenant.clone(),
+        job: facts.job,
+        epoch: lease.run_epoch,
+        run: facts.run,
+        generation: facts.generation,
+    };
+    Some(RaisedOrder { worker: lease.worker.clone(), term: lease.term, run, kind })
+}
+
+fn fail_queues(queues: Queues, error: &Arc<StoreError>) {
+    for pending in queues.into_iter().flat_map(|(_, queue)| queue) {
+        fail(pending.work, LaneError::Store(error.clone()));
+    }
+}
+
+/// Gives a piece of work back with an error.
+pub(super) fn fail(work: Work, error: LaneError) {
+    match work {
+        Work::Remember { .. } => {}
+        Work::Report(RunReport { reply, .. }) => reply.send(Err(error)),
+        Work::Decide(decide) => decide.reply.send(Err(DecideError::Lane(error))),
+    }
+}

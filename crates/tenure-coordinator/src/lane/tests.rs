@@ -1,0 +1,197 @@
+//! What a lane makes of reports and decisions, without a database: composing is pure.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+use tenure_core::{
+    chain::Head,
+    id::{Digest, Epoch, Generation, Run, Seq, Tenant},
+    job::State,
+    plan::LeaseChange,
+    principal::Principal,
+    reason::Reason,
+    record::{Draft, RecordKind},
+    run_ref::RunRef,
+    settlement::{EndReport, RunEnd},
+};
+use tenure_store::{AppendOutcome, Guard};
+use tokio::sync::oneshot;
+
+use super::{
+    compose::{Composed, Known, compose_job},
+    memory::{KnownAppend, RunMemory},
+    work::{LaneError, Pending, Reply, ReportAnswer, ReportBody, RunReport, Work},
+};
+use crate::mint::{mint_job_id, salt_value};
+
+type Answer = oneshot::Receiver<Result<ReportAnswer, LaneError>>;
+
+fn run() -> RunRef {
+    let job = mint_job_id(Timestamp::UNIX_EPOCH);
+    let (tenant, generation) = (Tenant::default_tenant(), Generation(1));
+    RunRef { tenant, job, epoch: Epoch(1), run: Run(1), generation }
+}
+
+fn head() -> Head {
+    Head { seq: Seq(3), hash: Digest::of(b"started") }
+}
+
+fn claimed() -> RunMemory {
+    RunMemory::of_claim(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1))
+}
+
+fn report(run: &RunRef, n: u64, body: ReportBody) -> (Pending, Answer) {
+    let (reply, answer) = Reply::channel();
+    let request = Digest::of(&n.to_be_bytes());
+    let report = RunReport { run: run.clone(), n, request, acknowledged: Seq(3), body, reply };
+    (Pending { work: Work::Report(report), attempts: 0, refused: None }, answer)
+}
+
+fn note(run: &RunRef, n: u64) -> (Pending, Answer) {
+    let value = salt_value(format!("note {n}").into_bytes());
+    let draft = Draft::with_value(value, |text| RecordKind::Note { text });
+    report(run, n, ReportBody::Records(vec![draft]))
+}
+
+fn end(run: &RunRef, n: u64, end: RunEnd, last_notice: Seq) -> (Pending, Answer) {
+    let report_of_end = EndReport { epoch: run.epoch, end, result: None, output_chunks: 0, last_notice };
+    report(run, n, ReportBody::End(Box::new(report_of_end), Principal::fleet("worker w1")))
+}
+
+fn compose(
+    run: &RunRef,
+    known: Known,
+    pendings: impl IntoIterator<Item = Pending>,
+) -> (Vec<Composed>, VecDeque<Pending>) {
+    let mut queue: VecDeque<Pending> = pendings.into_iter().collect();
+    let composed = compose_job(&(run.tenant.clone(), run.job), known, &mut queue, Timestamp::UNIX_EPOCH);
+    (composed, queue)
+}
+
+fn remembered(memory: RunMemory) -> Known {
+    Known { memory: Some(memory), read: false, facts: None }
+}
+
+fn read(memory: RunMemory) -> Known {
+    Known { memory: Some(memory), read: true, facts: None }
+}
+
+fn told(mut answer: Answer) -> ReportAnswer {
+    answer.try_recv().expect("an answer").expect("no failure")
+}
+
+#[test]
+fn appends_of_one_job_follow_one_another_in_the_chain() {
+    let run = run();
+    let (first, _a) = note(&run, 1);
+    let (second, _b) = note(&run, 2);
+    let (composed, left) = compose(&run, remembered(claimed()), [first, second]);
+    assert!(left.is_empty());
+    let [first, second] = composed.as_slice() else { panic!("two appends") };
+    assert_eq!(first.append.head, head());
+    assert_eq!(second.append.head.seq, Seq(4));
+    assert_eq!(second.append.head.hash, first.append.records[0].hash);
+    assert_eq!((second.append.records[0].seq, second.append.n), (Seq(5), Some(2)));
+    assert_eq!(second.append.guard, Guard::Lease(Epoch(1)));
+}
+
+#[test]
+fn a_success_is_written_from_memory_and_nothing_follows_it() {
+    let run = run();
+    let (note, _a) = note(&run, 1);
+    let (end, _b) = end(&run, 2, RunEnd::ExitCode(0), Seq(0));
+    let (late, _c) = self::note(&run, 3);
+    let (composed, left) = compose(&run, remembered(claimed()), [note, end, late]);
+    assert_eq!((composed.len(), left.len()), (2, 1));
+    let changes = &composed[1].append.changes;
+    assert_eq!(changes.lease, LeaseChange::Delete);
+    assert_eq!(changes.job.as_ref().and_then(|job| job.state), Some(State::Succeeded));
+}
+
+#[test]
+fn an_end_that_is_no_success_waits_for_facts() {
+    let run = run();
+    let (end, mut answer) = end(&run, 1, RunEnd::ExitCode(1), Seq(0));
+    let (composed, left) = compose(&run, remembered(claimed()), [end]);
+    assert_eq!((composed.len(), left.len()), (0, 1));
+    assert!(answer.try_recv().is_err());
+}
+
+#[test]
+fn an_end_that_has_not_seen_the_last_notice_is_answered_with_it() {
+    let run = run();
+    let mut memory = claimed();
+    memory.advance(head().extend(b"cancel"), Timestamp::UNIX_EPOCH);
+    memory.note_notice("cancel_requested");
+    let (end, answer) = end(&run, 1, RunEnd::ExitCode(0), Seq(0));
+    let (composed, left) = compose(&run, remembered(memory), [end]);
+    assert_eq!((composed.len(), left.len()), (0, 0));
+    assert!(matches!(told(answer), ReportAnswer::Notice(notice) if notice.seq == Seq(4)));
+}
+
+#[test]
+fn a_report_that_is_there_gets_its_first_answer_and_one_with_other_contents_is_refused() {
+    let run = run();
+    let known = |request| KnownAppend { n: 1, request, last_seq: Seq(4) };
+    let memory =
+        |request| RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known(request)]);
+    let (again, answer) = note(&run, 1);
+    compose(&run, read(memory(Digest::of(&1_u64.to_be_bytes()))), [again]);
+    assert_eq!(told(answer), ReportAnswer::Applied(Seq(4)));
+    let (other, answer) = note(&run, 1);
+    compose(&run, read(memory(Digest::of(b"other"))), [other]);
+    assert!(
+        matches!(told(answer), ReportAnswer::Refused(refusal) if refusal.reason == Reason::AppendConflict)
+    );
+}
+
+#[test]
+fn a_number_below_the_highest_is_refused_only_after_the_journal_was_read() {
+    let run = run();
+    let known = KnownAppend { n: 7, request: Digest::of(b"seven"), last_seq: Seq(9) };
+    let memory = RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known]);
+    let (low, mut answer) = note(&run, 6);
+    let (_, left) = compose(&run, remembered(memory.clone()), [low]);
+    assert_eq!(left.len(), 1);
+    assert!(answer.try_recv().is_err());
+    compose(&run, read(memory), left);
+    assert!(
+        matches!(told(answer), ReportAnswer::Refused(refusal) if refusal.reason == Reason::AppendConflict)
+    );
+}
+
+#[test]
+fn a_fenced_report_is_looked_up_before_it_is_answered() {
+    let run = run();
+    let fenced = AppendOutcome::Fenced { held_by: None, epoch: Epoch(2) };
+    let (mut pending, answer) = note(&run, 1);
+    pending.refused = Some(fenced.clone());
+    let known = KnownAppend { n: 1, request: Digest::of(&1_u64.to_be_bytes()), last_seq: Seq(4) };
+    let memory = RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known]);
+    compose(&run, read(memory), [pending]);
+    assert_eq!(told(answer), ReportAnswer::Applied(Seq(4)));
+
+    let (mut pending, answer) = note(&run, 1);
+    pending.refused = Some(fenced);
+    let memory = RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), Vec::new());
+    compose(&run, read(memory), [pending]);
+    assert_eq!(told(answer), ReportAnswer::Fenced { held_by: None, epoch: Epoch(2) });
+}
+
+#[test]
+fn the_time_of_a_record_is_never_below_its_predecessors() {
+    let run = run();
+    let later: Timestamp = "2026-11-30T10:00:00Z".parse().unwrap();
+    let memory = RunMemory::of_claim(head(), later, Epoch(1), Run(1));
+    let (note, _answer) = note(&run, 1);
+    let (composed, _) = compose(&run, remembered(memory), [note]);
+    assert_eq!(composed[0].append.records[0].at, later);
+}
+
+#[test]
+fn a_report_of_an_unknown_job_is_answered_missing() {
+    let run = run();
+    let (note, answer) = note(&run, 1);
+    compose(&run, Known { memory: None, read: true, facts: None }, [note]);
+    assert_eq!(told(answer), ReportAnswer::Missing);
+}

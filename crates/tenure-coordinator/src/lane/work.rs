@@ -1,0 +1,202 @@
+//! What is asked of a lane, and its answers: records of a run by its holder, the end of a run, and decisions about a job
+//! by somebody who does not hold it. Neighbours: `lane` carries it out, attachments and services ask.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use tenure_core::{
+    chain::Head,
+    id::{Digest, Epoch, JobId, Seq, Tenant, WorkerName},
+    plan::{Decision, JobFacts},
+    principal::Principal,
+    record::Draft,
+    refusal::Refusal,
+    run_ref::RunRef,
+    settlement::EndReport,
+};
+use tenure_store::{AppendOutcome, StoreError};
+use tokio::sync::oneshot;
+
+/// A job, as lanes tell them apart.
+pub(crate) type JobKey = (Tenant, JobId);
+
+/// One piece of work for a lane.
+pub(crate) enum Work {
+    /// A run began; its memory is to be set before anything of it arrives.
+    Remember {
+        /// The run.
+        run: RunRef,
+        /// The head that its claim left.
+        head: Head,
+        /// The time of the claim's record.
+        at: Timestamp,
+    },
+    /// The holder reports.
+    Report(RunReport),
+    /// Somebody decides about a job.
+    Decide(Decide),
+}
+
+/// A piece of work that waits, and what it went through until now.
+pub(crate) struct Pending {
+    /// The work.
+    pub(crate) work: Work,
+    /// How often it was tried in vain.
+    pub(crate) attempts: u32,
+    /// What the database refused it with; it is the answer unless the look-up finds that it had been accepted before.
+    pub(crate) refused: Option<AppendOutcome>,
+}
+
+/// What the holder of a run reports, with its number.
+pub(crate) struct RunReport {
+    /// The run.
+    pub(crate) run: RunRef,
+    /// Counts the run's reports from 1.
+    pub(crate) n: u64,
+    /// The digest of what was sent.
+    pub(crate) request: Digest,
+    /// The last seq that was acknowledged to the worker.
+    pub(crate) acknowledged: Seq,
+    /// What is reported.
+    pub(crate) body: ReportBody,
+    /// Who is told what became of it.
+    pub(crate) reply: Reply<Result<ReportAnswer, LaneError>>,
+}
+
+/// What a report says.
+pub(crate) enum ReportBody {
+    /// Records.
+    Records(Vec<Draft>),
+    /// The end of the run, and who reports it.
+    End(Box<EndReport>, Principal),
+}
+
+/// What became of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ReportAnswer {
+    /// It is durable; the seq of its last record. Also the answer to one that had been accepted before.
+    Applied(Seq),
+    /// The run is another's, or nobody's, by now.
+    Fenced {
+        /// Who holds the job.
+        held_by: Option<WorkerName>,
+        /// The present epoch.
+        epoch: Epoch,
+    },
+    /// The job takes no more records.
+    Sealed,
+    /// There is no such job.
+    Missing,
+    /// A notice stands that the worker had not seen.
+    Notice(StandingNotice),
+    /// It can never be accepted.
+    Refused(Refusal),
+}
+
+/// A notice that stands for a living run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StandingNotice {
+    /// Its seq.
+    pub(crate) seq: Seq,
+    /// Its kind.
+    pub(crate) kind: &'static str,
+}
+
+/// How to decide about a job: from facts, and again from new ones where the head moved meanwhile.
+pub(crate) type Planner = Box<dyn Fn(&JobFacts) -> Result<Decision, Refusal> + Send + Sync>;
+
+/// A decision that is to be carried out.
+pub(crate) struct Decide {
+    /// The job.
+    pub(crate) job: JobKey,
+    /// How to decide.
+    pub(crate) planner: Planner,
+    /// Who is told what became of it.
+    pub(crate) reply: Reply<Result<Decided, DecideError>>,
+}
+
+/// A decision that was carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Decided {
+    /// The facts that it was made from.
+    pub(crate) facts: JobFacts,
+    /// The seq of the last record that was written; none: there was nothing to write.
+    pub(crate) written: Option<Seq>,
+}
+
+/// A decision that was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DecideError {
+    /// There is no such job.
+    #[error("there is no such job")]
+    Missing,
+    /// It was decided against.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The lane could not.
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+}
+
+/// A lane that could not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum LaneError {
+    /// More waits than the lane takes.
+    #[error("more writes are waiting than this coordinator takes at once")]
+    Overloaded,
+    /// The journal of the job kept moving.
+    #[error("the journal of the job moved at each of {attempts} attempts to write to it")]
+    Contended {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The coordinator is stopping.
+    #[error("this coordinator is stopping")]
+    Stopping,
+    /// The database refused or did not answer; whether it was written is not known.
+    #[error("writing to the journal")]
+    Store(#[source] std::sync::Arc<StoreError>),
+    /// What was to be written has no valid form.
+    #[error("composing a record")]
+    Seal(#[source] std::sync::Arc<tenure_core::record::SealError>),
+}
+
+/// Where an answer goes. An asker that went away is no error.
+pub(crate) struct Reply<A>(Box<dyn FnOnce(A) + Send + Sync>);
+
+impl<A: Send + 'static> Reply<A> {
+    /// Calls a function.
+    pub(crate) fn call(tell: impl FnOnce(A) + Send + Sync + 'static) -> Self {
+        Self(Box::new(tell))
+    }
+
+    /// A channel for one answer.
+    pub(crate) fn channel() -> (Self, oneshot::Receiver<A>) {
+        let (sender, receiver) = oneshot::channel();
+        let tell = move |answer| {
+            let _ = sender.send(answer);
+        };
+        (Self::call(tell), receiver)
+    }
+
+    /// Tells.
+    pub(crate) fn send(self, answer: A) {
+        (self.0)(answer);
+    }
+}
+
+impl<A> fmt::Debug for Reply<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+impl Work {
+    /// The job that it is about.
+    pub(crate) fn job(&self) -> JobKey {
+        match self {
+            Self::Remember { run, .. } | Self::Report(RunReport { run, .. }) => (run.tenant.clone(), run.job),
+            Self::Decide(decide) => decide.job.clone(),
+        }
+    }
+}

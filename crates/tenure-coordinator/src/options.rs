@@ -1,0 +1,96 @@
+//! What a coordinator is started with, and why it may not start. Neighbours: `coordinator` acts on it, the command line
+//! fills it.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use tenure_core::reason::Reason;
+use tenure_store::StoreError;
+
+/// Lanes, where nothing is said.
+pub const LANES_DEFAULT: usize = 2;
+/// How long a start waits for a database that does not answer, where nothing is said.
+pub const WAIT_FOR_DATABASE_DEFAULT: Duration = Duration::from_secs(10);
+
+/// The settings of one coordinator.
+#[derive(Clone)]
+pub struct CoordinatorOptions {
+    /// Where the database is. May hold a password, and is never printed.
+    pub database_url: String,
+    /// Where gRPC is served; port 0 takes a free one. Only loopback is served until credentials exist.
+    pub listen: SocketAddr,
+    /// Writers into the journal, 1 to 4.
+    pub lanes: usize,
+    /// How long the start waits for a database that does not answer.
+    pub wait_for_database: Duration,
+}
+
+impl CoordinatorOptions {
+    /// The defaults beside the two settings that have none.
+    #[must_use]
+    pub fn new(database_url: impl Into<String>, listen: SocketAddr) -> Self {
+        Self {
+            database_url: database_url.into(),
+            listen,
+            lanes: LANES_DEFAULT,
+            wait_for_database: WAIT_FOR_DATABASE_DEFAULT,
+        }
+    }
+}
+
+/// A coordinator that could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The database did not answer within the wait, or cannot be used.
+    #[error("preparing the database for the coordinator")]
+    Database(#[source] StoreError),
+    /// Without credentials only loopback is served.
+    #[error("listening on {listen} without credentials is refused, because it is not a loopback address")]
+    LoopbackOnly {
+        /// The address that was wanted.
+        listen: SocketAddr,
+    },
+    /// Another process has the port.
+    #[error("listening on {listen}, which another process uses")]
+    PortInUse {
+        /// The address that was wanted.
+        listen: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("listening on {listen}")]
+    Listen {
+        /// The address that was wanted.
+        listen: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The number of lanes is out of bounds.
+    #[error("the number of lanes is {given}, and 1 to {LANES_MAX} are taken")]
+    Lanes {
+        /// What was given.
+        given: usize,
+    },
+    /// The description of the services could not be read back; a defect of the build.
+    #[error("describing the services for reflection")]
+    Reflection(#[source] tonic_reflection::server::Error),
+}
+
+/// Most lanes.
+pub const LANES_MAX: usize = 4;
+
+impl StartError {
+    /// The stable reason code.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Database(error) => error.reason(),
+            Self::LoopbackOnly { .. } => Reason::LoopbackOnly,
+            Self::PortInUse { .. } => Reason::PortInUse,
+            Self::Listen { .. } | Self::Lanes { .. } => Reason::InvalidArgument,
+            Self::Reflection(_) => Reason::Internal,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The services on the wire, on one listener: jobs, agents, workers, health and reflection. It owns the limits of the
+//! transport (message size, keepalive) and nothing of what is decided. Neighbours: one module for each service, `caller`
+//! says who is asking, `refusals` what a failure is called.
+
+pub(crate) mod caller;
+
+mod agent_service;
+mod job_service;
+mod worker_service;
+
+mod find_job;
+mod job_view;
+mod output_stream;
+mod record_stream;
+
+use std::time::Duration;
+
+use tenure_core::limits::MESSAGE_MAX_BYTES;
+use tenure_proto::{
+    FILE_DESCRIPTOR_SET,
+    v1::{
+        agent_service_server::AgentServiceServer, job_service_server::JobServiceServer,
+        worker_service_server::WorkerServiceServer,
+    },
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+
+use crate::coordinator::Parts;
+use agent_service::Agents;
+use job_service::Jobs;
+use worker_service::Workers;
+
+/// A connection that is silent for so long is asked whether it lives.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+/// One that does not answer for so long is closed.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves until the coordinator stops.
+pub(crate) fn serve(
+    parts: Parts,
+    listener: TcpListener,
+) -> Result<JoinHandle<Result<(), tonic::transport::Error>>, tonic_reflection::server::Error> {
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+    let (health_reporter, health) = tonic_health::server::health_reporter();
+    parts.tasks.spawn(report_health(parts.clone(), health_reporter));
+    let stopping = parts.stopping.clone();
+    let jobs = JobServiceServer::new(Jobs::new(parts.clone()))
+        .max_decoding_message_size(MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(MESSAGE_MAX_BYTES);
+    let agents = AgentServiceServer::new(Agents::new(parts.clone()))
+        .max_decoding_message_size(MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(MESSAGE_MAX_BYTES);
+    let workers = WorkerServiceServer::new(Workers::new(parts))
+        .max_decoding_message_size(MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(MESSAGE_MAX_BYTES);
+    let server = Server::builder()
+        .tcp_nodelay(true)
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_service(reflection)
+        .add_service(health)
+        .add_service(jobs)
+        .add_service(agents)
+        .add_service(workers);
+    let incoming = TcpListenerStream::new(listener);
+    Ok(tokio::spawn(server.serve_with_incoming_shutdown(incoming, stopping.cancelled_owned())))
+}
+
+/// The health of the server follows whether the database answers.
+async fn report_health(parts: Parts, reporter: tonic_health::server::HealthReporter) {
+    const LOOK_EVERY: Duration = Duration::from_millis(200);
+    let mut said = None;
+    loop {
+        let ready = parts.readiness.is_ready() && !parts.stopping.is_cancelled();
+        if said != Some(ready) {
+            let status = if ready {
+                tonic_health::ServingStatus::Serving
+            } else {
+                tonic_health::ServingStatus::NotServing
+            };
+            for service in ["", "tenure.v1.JobService", "tenure.v1.AgentService", "tenure.v1.WorkerService"] {
+                reporter.set_service_status(service, status).await;
+            }
+            said = Some(ready);
+        }
+        if parts.stopping.is_cancelled() {
+            return;
+        }
+        tokio::select! {
+            () = parts.stopping.cancelled() => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! `JobService`: submitting, reading, watching, cancelling, recovering. It finds out who asks and which job is meant, asks
+//! the core through a lane where something is to be decided, and tells what came of it. Neighbours: `submission` stores
+//! jobs, lanes decide, the streams follow.
+
+use tenure_core::{
+    id::{Epoch, JobId, Run, Seq},
+    limits::{BATCH_MAX_BYTES, BATCH_MAX_JOBS, PAGE_DEFAULT, PAGE_MAX},
+    plan::{Decision, JobFacts},
+    reason::Reason,
+    refusal::Refusal,
+    verb::{plan_cancel, plan_confirm_gone, plan_recover},
+};
+use tenure_proto::{
+    convert::{
+        id::read_agent_name, require, state::read_state, submission::write_refusal,
+        time::read_optional_timestamp,
+    },
+    status::refusal_to_status,
+    v1::{self, job_service_server::JobService, submit_jobs_item},
+};
+use tenure_store::{JobFilter, JobRow, OutputStream};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::{
+    caller::{Caller, identify_caller},
+    find_job::find_job,
+    job_view::{write_job, write_record},
+    output_stream::{OutputWish, send_output},
+    record_stream::watch_records,
+};
+use crate::{
+    coordinator::Parts,
+    lane::work::{Decided, Planner},
+    refusals::{refuse_decision, refuse_missing, refuse_store},
+};
+
+/// Messages that wait for a reader of a stream.
+const STREAM_QUEUE: usize = 16;
+/// Records on a page, where nothing is said.
+const RECORDS_DEFAULT: u32 = 500;
+
+/// The service.
+pub(super) struct Jobs {
+    parts: Parts,
+}
+
+type Stream<M> = ReceiverStream<Result<M, Status>>;
+
+impl Jobs {
+    pub(super) fn new(parts: Parts) -> Self {
+        Self { parts }
+    }
+
+    async fn find(&self, caller: &Caller, named: &str) -> Result<JobRow, Refusal> {
+        find_job(&self.parts.store, &caller.tenant, named).await
+    }
+
+    async fn submit_one(
+        &self,
+        caller: Caller,
+        request: v1::SubmitJobRequest,
+    ) -> Result<v1::Admitted, Refusal> {
+        let submission = require("submission", request.submission)?;
+        self.parts.submissions.submit(&caller, submission).await
+    }
+
+    async fn submit_many(
+        &self,
+        caller: Caller,
+        request: v1::SubmitJobsRequest,
+    ) -> Result<v1::SubmitJobsResponse, Refusal> {
+        check_batch(&request.submissions)?;
+        let outcomes = self.parts.submissions.submit_batch(&caller, request.submissions).await;
+        let items = outcomes.into_iter().map(write_item).collect();
+        Ok(v1::SubmitJobsResponse { items })
+    }
+
+    /// Decides about a job by a verb of a person, and reads it as it stands then.
+    async fn act(
+        &self,
+        caller: &Caller,
+        named: &str,
+        planner: Planner,
+    ) -> Result<(v1::Job, Decided), Refusal> {
+        let job = self.find(caller, named).await?.job;
+        let decided = self.parts.lanes.decide((caller.tenant.clone(), job), planner).await;
+        let decided = decided.map_err(|error| refuse_decision(error, named))?;
+        Ok((self.read_again(caller, job).await?, decided))
+    }
+
+    async fn read_again(&self, caller: &Caller, job: JobId) -> Result<v1::Job, Refusal> {
+        let row =
+            self.parts.store.read_job(&caller.tenant, job).await.map_err(|error| refuse_store(&error))?;
+        row.map(write_job).ok_or_else(|| refuse_missing(&job.to_string()))
+    }
+
+    async fn list(
+        &self,
+        caller: &Caller,
+        request: v1::ListJobsRequest,
+    ) -> Result<v1::ListJobsResponse, Refusal> {
+        let filter = read_filter(request)?;
+        let rows = self
+            .parts
+            .store
+            .list_jobs(&caller.tenant, &filter)
+            .await
+            .map_err(|error| refuse_store(&error))?;
+        let full = rows.len() == filter.limit as usize;
+        let cursor = rows.last().filter(|_| full).map(|last| last.job.to_string()).unwrap_or_default();
+        Ok(v1::ListJobsResponse { jobs: rows.into_iter().map(write_job).collect(), cursor })
+    }
+
+    async fn list_page(
+        &self,
+        caller: &Caller,
+        request: v1::ListRecordsRequest,
+    ) -> Result<v1::ListRecordsResponse, Refusal> {
+        let row = self.find(caller, &request.job).await?;
+        let from = Seq(request.from_seq.max(1));
+        let limit = read_limit(request.limit, RECORDS_DEFAULT)?;
+        let store = &self.parts.store;
+        let stored = store.read_records(&caller.tenant, row.job, from, &request.kinds, limit).await;
+        let stored = stored.map_err(|error| refuse_store(&error))?;
+        let full = stored.len() == limit as usize;
+        let next_seq = stored.last().filter(|_| full).map_or(0, |last| last.seq.next().0);
+        let concluded_head = row
+            .concluded_head
+            .map(|head| v1::ConcludedHead { seq: head.seq.0, hash: head.hash.0.to_vec().into() });
+        let records = stored.into_iter().map(write_record).collect();
+        Ok(v1::ListRecordsResponse { records, next_seq, job_id: row.job.to_string(), concluded_head })
+    }
+
+    async fn watch(
+        &self,
+        caller: Caller,
+        request: v1::WatchJobRequest,
+    ) -> Result<Stream<v1::WatchJobResponse>, Refusal> {
+        let row = self.find(&caller, &request.job).await?;
+        let from = Seq(request.from_seq.max(1));
+        let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
+        let parts = self.parts.clone();
+        self.parts.tasks.spawn(watch_records(parts, caller.tenant, row.job, from, sender));
+        Ok(ReceiverStream::new(receiver))
+    }
+
+    async fn follow_output(
+        &self,
+        caller: Caller,
+        request: v1::ReadOutputRequest,
+    ) -> Result<Stream<v1::ReadOutputResponse>, Refusal> {
+        let row = self.find(&caller, &request.job).await?;
+        let wish = read_wish(caller, &row, &request)?;
+        let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
+        self.parts.tasks.spawn(send_output(self.parts.clone(), wish, sender));
+        Ok(ReceiverStream::new(receiver))
+    }
+
+    async fn result_of(&self, caller: &Caller, named: &str) -> Result<Vec<u8>, Refusal> {
+        let row = self.find(caller, named).await?;
+        let result = self.parts.store.read_result(&caller.tenant, row.job).await;
+        result.map_err(|error| refuse_store(&error))?.ok_or_else(|| {
+            let words = format!("job {} is {} and has no result", row.job.short(), row.state);
+            Refusal::new(Reason::ResultNotFound, words)
+                .with_detail("state", row.state)
+                .with_next(format!("tenure job {}", row.job.short()))
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl JobService for Jobs {
+    type WatchJobStream = Stream<v1::WatchJobResponse>;
+    type ReadOutputStream = Stream<v1::ReadOutputResponse>;
+
+    async fn submit_job(
+        &self,
+        request: Request<v1::SubmitJobRequest>,
+    ) -> Result<Response<v1::SubmitJobResponse>, Status> {
+        let (caller, request) = open(request);
+        let admitted = self.submit_one(caller, request).await;
+        answer(admitted.map(|admitted| v1::SubmitJobResponse { admitted: Some(admitted) }))
+    }
+
+    async fn submit_jobs(
+        &self,
+        request: Request<v1::SubmitJobsRequest>,
+    ) -> Result<Response<v1::SubmitJobsResponse>, Status> {
+        let (caller, request) = open(request);
+        answer(self.submit_many(caller, request).await)
+    }
+
+    async fn get_job(
+        &self,
+        request: Request<v1::GetJobRequest>,
+    ) -> Result<Response<v1::GetJobResponse>, Status> {
+        let (caller, request) = open(request);
+        let row = self.find(&caller, &request.job).await;
+        answer(row.map(|row| v1::GetJobResponse { job: Some(write_job(row)) }))
+    }
+
+    async fn list_jobs(
+        &self,
+        request: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let (caller, request) = open(request);
+        answer(self.list(&caller, request).await)
+    }
+
+    async fn watch_job(
+        &self,
+        request: Request<v1::WatchJobRequest>,
+    ) -> Result<Response<Self::WatchJobStream>, Status> {
+        let (caller, request) = open(request);
+        answer(self.watch(caller, request).await)
+    }
+
+    async fn list_records(
+        &self,
+        request: Request<v1::ListRecordsRequest>,
+    ) -> Result<Response<v1::ListRecordsResponse>, Status> {
+        let (caller, request) = open(request);
+        answer(self.list_page(&caller, request).await)
+    }
+
+    async fn read_output(
+        &self,
+        request: Request<v1::ReadOutputRequest>,
+    ) -> Result<Response<Self::ReadOutputStream>, Status> {
+        let (caller, request) = open(request);
+        answer(self.follow_output(caller, request).await)
+    }
+
+    async fn get_result(
+        &self,
+        request: Request<v1::GetResultRequest>,
+    ) -> Result<Response<v1::GetResultResponse>, Status> {
+        let (caller, request) = open(request);
+        let result = self.result_of(&caller, &request.job).await;
+        answer(result.map(|result| v1::GetResultResponse { result: result.into() }))
+    }
+
+    async fn cancel_job(
+        &self,
+        request: Request<v1::CancelJobRequest>,
+    ) -> Result<Response<v1::CancelJobResponse>, Status> {
+        let (caller, v1::CancelJobRequest { job, why }) = open(request);
+        let by = caller.principal.clone();
+        let planner = move |facts: &JobFacts| plan_cancel(facts, by.clone(), &why);
+        let acted = self.act(&caller, &job, Box::new(planner)).await;
+        answer(acted.map(|(job, decided)| v1::CancelJobResponse {
+            job: Some(job),
+            already_requested: decided.written.is_none(),
+        }))
+    }
+
+    async fn recover_job(
+        &self,
+        request: Request<v1::RecoverJobRequest>,
+    ) -> Result<Response<v1::RecoverJobResponse>, Status> {
+        let (caller, v1::RecoverJobRequest { job, why }) = open(request);
+        let by = caller.principal.clone();
+        let planner = move |facts: &JobFacts| plan_recover(facts, by.clone(), &why).map(Decision::Write);
+        let acted = self.act(&caller, &job, Box::new(planner)).await;
+        answer(acted.map(|(job, _)| v1::RecoverJobResponse { job: Some(job) }))
+    }
+
+    async fn confirm_gone(
+        &self,
+        request: Request<v1::ConfirmGoneRequest>,
+    ) -> Result<Response<v1::ConfirmGoneResponse>, Status> {
+        let (caller, v1::ConfirmGoneRequest { job, epoch, why }) = open(request);
+        let by = caller.principal.clone();
+        let planner = move |facts: &JobFacts| {
+            plan_confirm_gone(facts, Epoch(epoch), by.clone(), &why).map(Decision::Write)
+        };
+        let acted = self.act(&caller, &job, Box::new(planner)).await;
+        answer(acted.map(|(job, _)| v1::ConfirmGoneResponse { job: Some(job) }))
+    }
+}
+
+/// Who asks, and what.
+pub(super) fn open<M>(request: Request<M>) -> (Caller, M) {
+    let (metadata, extensions, message) = request.into_parts();
+    (identify_caller(&metadata, &extensions), message)
+}
+
+/// An answer or a refusal, as it goes onto the wire.
+pub(super) fn answer<M>(outcome: Result<M, Refusal>) -> Result<Response<M>, Status> {
+    outcome.map(Response::new).map_err(|refusal| refusal_to_status(&refusal))
+}
+
+/// The limit of a page: 0 means the default.
+pub(super) fn read_limit(given: u32, default: u32) -> Result<u32, Refusal> {
+    match given {
+        0 => Ok(default),
+        1..=PAGE_MAX => Ok(given),
+        _ => {
+            let words = format!("a page of {given} was asked for, and at most {PAGE_MAX} are given");
+            Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "limit"))
+        }
+    }
+}
+
+fn check_batch(submissions: &[v1::Submission]) -> Result<(), Refusal> {
+    let bytes: usize = submissions.iter().map(|submission| submission.input.len()).sum();
+    if submissions.len() > BATCH_MAX_JOBS || bytes > BATCH_MAX_BYTES {
+        let words = format!(
+            "the batch has {} submissions with {bytes} bytes of input, and at most {BATCH_MAX_JOBS} with \
+             {BATCH_MAX_BYTES} bytes are taken",
+            submissions.len()
+        );
+        return Err(Refusal::new(Reason::BatchTooLarge, words));
+    }
+    Ok(())
+}
+
+fn write_item(outcome: Result<v1::Admitted, Refusal>) -> v1::SubmitJobsItem {
+    let outcome = match outcome {
+        Ok(admitted) => submit_jobs_item::Outcome::Admitted(admitted),
+        Err(refusal) => submit_jobs_item::Outcome::Refused(write_refusal(&refusal)),
+    };
+    v1::SubmitJobsItem { outcome: Some(outcome) }
+}
+
+fn read_filter(request: v1::ListJobsRequest) -> Result<JobFilter, Refusal> {
+    let states = request.states.iter().map(|state| read_state("states", *state)).collect::<Result<_, _>>()?;
+    let agent = Some(request.agent).filter(|agent| !agent.is_empty());
+    let before = match request.cursor.as_str() {
+        "" => None,
+        cursor => Some(cursor.parse::<JobId>().map_err(|_| refuse_cursor(cursor))?),
+    };
+    Ok(JobFilter {
+        states,
+        agent: agent.map(|agent| read_agent_name("agent", &agent)).transpose()?,
+        since: read_optional_timestamp("since", request.since.as_ref())?,
+        labels: request.labels.into_iter().collect(),
+        before,
+        limit: read_limit(request.limit, PAGE_DEFAULT)?,
+    })
+}
+
+/// A cursor that no page had.
+pub(super) fn refuse_cursor(cursor: &str) -> Refusal {
+    Refusal::new(Reason::InvalidCursor, format!("{cursor:?} is no cursor of a page of this listing"))
+}
+
+fn read_wish(caller: Caller, row: &JobRow, request: &v1::ReadOutputRequest) -> Result<OutputWish, Refusal> {
+    let stream = match v1::OutputStream::try_from(request.stream) {
+        Ok(v1::OutputStream::Unspecified) => None,
+        Ok(v1::OutputStream::Stdout) => Some(OutputStream::Stdout),
+        Ok(v1::OutputStream::Stderr) => Some(OutputStream::Stderr),
+        Err(_) => return Err(Refusal::new(Reason::InvalidArgument, "the field stream has an unknown value")),
+    };
+    if request.run > row.run.0 {
+        let words = format!(
+            "job {} has had {} runs, and run {} was asked for",
+            row.job.short(),
+            row.run,
+            request.run
+        );
+        return Err(Refusal::new(Reason::RunNotFound, words).with_detail("runs", row.run));
+    }
+    let run = if request.run == 0 { row.run } else { Run(request.run) };
+    Ok(OutputWish {
+        tenant: caller.tenant,
+        job: row.job,
+        run,
+        later_runs: request.run == 0 && request.follow,
+        follow: request.follow,
+        stream,
+        skip_chunks: request.skip_chunks,
+    })
+}

@@ -1,0 +1,65 @@
+//! A job and its records as callers see them. Neighbours: `job_service` and its streams; the words of states are in
+//! `tenure-proto`.
+
+use tenure_core::plan::LeaseFacts;
+use tenure_proto::{
+    convert::{state::write_state, time::write_timestamp},
+    v1,
+};
+use tenure_store::{JobRow, StoredRecord};
+
+/// A job as it goes onto the wire.
+pub(crate) fn write_job(row: JobRow) -> v1::Job {
+    let next = next_commands(&row);
+    v1::Job {
+        id: row.job.to_string(),
+        session_id: row.session.to_string(),
+        agent: row.agent.to_string(),
+        declaration_digest: row.declaration.0.to_vec().into(),
+        state: write_state(row.state).into(),
+        state_since: Some(write_timestamp(row.state_since)),
+        reason: row.reason.unwrap_or_default(),
+        detail: row.detail.unwrap_or_default(),
+        submitted_at: Some(write_timestamp(row.submitted_at)),
+        deadline_at: row.deadline_at.map(write_timestamp),
+        not_before: row.not_before.map(write_timestamp),
+        epoch: row.head_epoch.0,
+        run: row.run.0,
+        attempt: row.attempts.saturating_add(row.losses).saturating_add(1),
+        losses: row.losses,
+        cancel_requested: row.cancel_requested.is_some() && !row.state.is_sealed(),
+        holder: row.lease.map(write_holder),
+        labels: row.labels.into_iter().collect(),
+        head_seq: row.head.seq.0,
+        head_hash: row.head.hash.0.to_vec().into(),
+        next,
+    }
+}
+
+fn next_commands(row: &JobRow) -> Vec<String> {
+    let unaccounted = row.lease.as_ref().filter(|lease| !lease.live).map(|lease| lease.run_epoch);
+    tenure_core::job::next_commands(row.job, row.state, unaccounted, row.cancel_requested.is_some())
+}
+
+fn write_holder(lease: LeaseFacts) -> v1::Holder {
+    v1::Holder {
+        worker: lease.worker.to_string(),
+        term: lease.term.0,
+        epoch: lease.run_epoch.0,
+        granted_at: Some(write_timestamp(lease.granted_at)),
+        live: lease.live,
+    }
+}
+
+/// A record as it goes onto the wire: the stored bytes, never serialised anew.
+pub(crate) fn write_record(stored: StoredRecord) -> v1::Record {
+    v1::Record {
+        seq: stored.seq.0,
+        bytes: stored.bytes.into(),
+        hash: stored.hash.0.to_vec().into(),
+        value: stored.value.map(Into::into),
+        salt: stored.salt.map(Into::into),
+        stored_at: Some(write_timestamp(stored.stored_at)),
+        kind: stored.kind,
+    }
+}

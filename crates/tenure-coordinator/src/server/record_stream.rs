@@ -1,0 +1,79 @@
+//! Watching a job: its records from a seq on, and then what is added, without gap and repeat, until the job is sealed.
+//! Wake-ups of this coordinator make it quick; what others wrote is found by a poll behind them. A reader that goes on from
+//! seq N asks for N + 1, here or elsewhere. Neighbours: `job_service`, `wake`.
+
+use std::time::Duration;
+
+use tenure_core::id::{JobId, Seq, Tenant};
+use tenure_proto::{convert::state::write_state, v1};
+use tenure_store::StoreError;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use super::job_view::write_record;
+use crate::{
+    coordinator::{Parts, stopping},
+    refusals::store_status,
+};
+
+/// The poll behind the wake-ups.
+const POLL: Duration = Duration::from_secs(1);
+/// Records that are read at once.
+const PAGE: u32 = 200;
+
+type Sender = mpsc::Sender<Result<v1::WatchJobResponse, Status>>;
+
+/// Sends records until the job is sealed and everything is sent, or the caller leaves.
+pub(crate) async fn watch_records(parts: Parts, tenant: Tenant, job: JobId, from: Seq, sender: Sender) {
+    let mut watch = parts.wakes.watch_job(&tenant, job);
+    let mut next = from;
+    loop {
+        match send_new(&parts, &tenant, job, &mut next, &sender).await {
+            Ok(Progress::More) => {}
+            Ok(Progress::Over) => return,
+            Err(error) => {
+                let _ = sender.send(Err(store_status(error))).await;
+                return;
+            }
+        }
+        tokio::select! {
+            () = sender.closed() => return,
+            () = parts.stopping.cancelled() => {
+                let _ = sender.send(Err(tenure_proto::status::refusal_to_status(&stopping()))).await;
+                return;
+            }
+            () = watch.changed() => {}
+            () = tokio::time::sleep(POLL) => {}
+        }
+    }
+}
+
+enum Progress {
+    More,
+    Over,
+}
+
+async fn send_new(
+    parts: &Parts,
+    tenant: &Tenant,
+    job: JobId,
+    next: &mut Seq,
+    sender: &Sender,
+) -> Result<Progress, StoreError> {
+    loop {
+        let Some(row) = parts.store.read_job(tenant, job).await? else { return Ok(Progress::Over) };
+        let state = write_state(row.state).into();
+        let page = parts.store.read_records(tenant, job, *next, &[], PAGE).await?;
+        for stored in page {
+            *next = stored.seq.next();
+            let response = v1::WatchJobResponse { record: Some(write_record(stored)), state };
+            if sender.send(Ok(response)).await.is_err() {
+                return Ok(Progress::Over);
+            }
+        }
+        // A sealed job's head does not move, so what was read up to it is all there will be.
+        if *next > row.head.seq {
+            return Ok(if row.state.is_sealed() { Progress::Over } else { Progress::More });
+        }
+    }
+}

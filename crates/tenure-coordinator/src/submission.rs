@@ -1,0 +1,145 @@
+//! Submissions: what is asked for is admitted by the core under the agent's present declaration, sealed, and stored by one
+//! writer for all, so that what arrives while one statement is on its way goes with the next. Promises: an answer means
+//! durable; a refusal leaves nothing behind, also its key. Ids are minted from the database's clock as measured.
+//! Neighbours: `job_service` asks, `writer` stores, `eager` finds a worker that is free.
+
+mod admission;
+mod eager;
+mod writer;
+
+use tenure_core::{id::Generation, limits, reason::Reason, refusal::Refusal};
+use tenure_proto::{convert::time::write_timestamp, v1};
+use tenure_store::{NewJob, Submitted};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    attachments::Attachments,
+    lane::{LaneParts, Lanes},
+    refusals::{refuse_lane, refuse_store},
+    server::caller::Caller,
+};
+use admission::Admissions;
+use writer::Writer;
+
+/// The way for submissions. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Submissions {
+    admissions: Admissions,
+    queue: mpsc::Sender<Group>,
+}
+
+/// Jobs that are stored in one transaction, and who waits for them.
+pub(crate) struct Group {
+    jobs: Vec<SealedJob>,
+    reply: oneshot::Sender<Vec<Result<Submitted, Refusal>>>,
+}
+
+/// A job that was admitted and sealed, and what a grant needs beside it.
+pub(crate) struct SealedJob {
+    new: NewJob,
+    document: Vec<u8>,
+    input: Vec<u8>,
+}
+
+impl Submissions {
+    /// Starts the writer.
+    pub(crate) fn start(
+        parts: &LaneParts,
+        generation: Generation,
+        attachments: &Attachments,
+        lanes: &Lanes,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let (queue, groups) = mpsc::channel(limits::SUBMIT_QUEUE_MAX);
+        let writer = Writer {
+            parts: parts.clone(),
+            attachments: attachments.clone(),
+            lanes: lanes.clone(),
+            groups,
+            held: None,
+        };
+        tasks.spawn(writer.run());
+        let admissions = Admissions { store: parts.store.clone(), clock: parts.clock.clone(), generation };
+        Self { admissions, queue }
+    }
+
+    /// Submits one job.
+    pub(crate) async fn submit(
+        &self,
+        caller: &Caller,
+        submission: v1::Submission,
+    ) -> Result<v1::Admitted, Refusal> {
+        let outcomes = self.submit_batch(caller, vec![submission]).await;
+        outcomes.into_iter().next().unwrap_or_else(|| Err(lost()))
+    }
+
+    /// Submits several; each is admitted or refused by itself, and what is admitted is stored in one transaction.
+    pub(crate) async fn submit_batch(
+        &self,
+        caller: &Caller,
+        submissions: Vec<v1::Submission>,
+    ) -> Vec<Result<v1::Admitted, Refusal>> {
+        let mut jobs = Vec::new();
+        let mut admitted = Vec::new();
+        for outcome in self.admissions.admit_all(caller, submissions).await {
+            admitted.push(outcome.map(|job| {
+                jobs.push(job);
+                let new = &jobs[jobs.len() - 1].new;
+                (new.job.to_string(), new.session.to_string())
+            }));
+        }
+        let mut stored = self.store(jobs).await.into_iter();
+        let mut write = |ids| {
+            stored.next().unwrap_or_else(|| Err(lost())).and_then(|outcome| write_admitted(ids, outcome))
+        };
+        admitted.into_iter().map(|outcome| outcome.and_then(&mut write)).collect()
+    }
+
+    async fn store(&self, jobs: Vec<SealedJob>) -> Vec<Result<Submitted, Refusal>> {
+        let count = jobs.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        let (reply, answer) = oneshot::channel();
+        let refusal = match self.queue.try_send(Group { jobs, reply }) {
+            Ok(()) => match answer.await {
+                Ok(outcomes) => return outcomes,
+                Err(_) => lost(),
+            },
+            Err(mpsc::error::TrySendError::Full(_)) => refuse_lane(&crate::lane::work::LaneError::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(_)) => lost(),
+        };
+        vec![Err(refusal); count]
+    }
+}
+
+fn lost() -> Refusal {
+    refuse_lane(&crate::lane::work::LaneError::Stopping)
+}
+
+fn write_admitted(
+    (job_id, session_id): (String, String),
+    outcome: Submitted,
+) -> Result<v1::Admitted, Refusal> {
+    match outcome {
+        Submitted::Admitted { deadline_at, .. } => Ok(v1::Admitted {
+            job_id,
+            session_id,
+            deadline_at: deadline_at.map(write_timestamp),
+            already_submitted: false,
+        }),
+        Submitted::Existing { job, session, deadline_at } => Ok(v1::Admitted {
+            job_id: job.to_string(),
+            session_id: session.to_string(),
+            deadline_at: deadline_at.map(write_timestamp),
+            already_submitted: true,
+        }),
+        Submitted::KeyReused { job } => {
+            let words = format!("the idempotency key was used by job {} with another payload", job.short());
+            Err(Refusal::new(Reason::KeyReused, words)
+                .with_detail("job", job)
+                .with_next(format!("tenure job {}", job.short())))
+        }
+    }
+}

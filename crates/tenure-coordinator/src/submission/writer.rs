@@ -1,0 +1,138 @@
+//! The one writer of submissions: while a statement is on its way, what arrives is collected, and goes as one. A batch that
+//! the database refuses is halved until the one that it refuses stands alone. Grants go out after the commit is known.
+//! Neighbours: `submission` queues, `eager` matches, `grant` hands over.
+
+use std::collections::VecDeque;
+
+use tenure_core::{limits, refusal::Refusal};
+use tenure_store::{NewJob, StoreError, Submitted};
+use tokio::sync::mpsc;
+
+use super::{
+    Group, SealedJob,
+    eager::{Match, claimed_run, match_worker},
+    refuse_store,
+};
+use crate::{
+    attachments::Attachments,
+    grant::grant_first_run,
+    lane::{LaneParts, Lanes},
+};
+
+/// How often a batch is sent whole again where somebody took a position of it.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// The writer.
+pub(super) struct Writer {
+    pub(super) parts: LaneParts,
+    pub(super) attachments: Attachments,
+    pub(super) lanes: Lanes,
+    pub(super) groups: mpsc::Receiver<Group>,
+    /// A group that did not fit into the last batch.
+    pub(super) held: Option<Group>,
+}
+
+impl Writer {
+    /// Writes until nobody can submit any more.
+    pub(super) async fn run(mut self) {
+        while let Some(batch) = self.collect().await {
+            self.write(batch).await;
+        }
+    }
+
+    /// Whole groups, as many as fit; at least one.
+    async fn collect(&mut self) -> Option<Vec<Group>> {
+        let first = match self.held.take() {
+            Some(held) => held,
+            None => self.groups.recv().await?,
+        };
+        let (mut jobs, mut bytes) = first.size();
+        let mut batch = vec![first];
+        while let Ok(group) = self.groups.try_recv() {
+            let (more_jobs, more_bytes) = group.size();
+            (jobs, bytes) = (jobs + more_jobs, bytes + more_bytes);
+            if jobs > limits::SUBMIT_BATCH_MAX || bytes > limits::BATCH_MAX_BYTES {
+                self.held = Some(group);
+                break;
+            }
+            batch.push(group);
+        }
+        Some(batch)
+    }
+
+    async fn write(&self, batch: Vec<Group>) {
+        let (workers, ready_count) = (self.attachments.list(), self.parts.wakes.ready_count());
+        let now = self.parts.clock.now();
+        let mut sizes = Vec::with_capacity(batch.len());
+        let (mut news, mut beside, mut matches) = (Vec::new(), Vec::new(), Vec::new());
+        for group in batch {
+            sizes.push((group.jobs.len(), group.reply));
+            for mut job in group.jobs {
+                matches.push(match_worker(&mut job.new, &workers, ready_count, now));
+                beside.push((job.document, job.input));
+                news.push(job.new);
+            }
+        }
+        let outcomes = self.store_jobs(&news).await;
+        let mut answers: VecDeque<Result<Submitted, Refusal>> = VecDeque::with_capacity(outcomes.len());
+        for (((new, (document, input)), matched), outcome) in
+            news.into_iter().zip(beside).zip(matches).zip(outcomes)
+        {
+            self.follow_up(SealedJob { new, document, input }, matched, outcome.as_ref().ok()).await;
+            answers.push_back(outcome);
+        }
+        for (size, reply) in sizes {
+            // An asker that went away is no error.
+            let _ = reply.send(answers.drain(..size.min(answers.len())).collect());
+        }
+    }
+
+    /// The grant, or the place in the queue, that follows from what was stored.
+    async fn follow_up(&self, job: SealedJob, matched: Option<Match>, outcome: Option<&Submitted>) {
+        let ready = matches!(outcome, Some(Submitted::Admitted { claimed: false, queue_no: Some(_), .. }));
+        if ready {
+            self.parts.wakes.note_ready();
+        }
+        let Some(Match { attached, secret }) = matched else { return };
+        match outcome.and_then(|outcome| claimed_run(job, outcome)) {
+            Some(run) => grant_first_run(&self.lanes, &attached, run, &secret).await,
+            None => attached.add_credits(1),
+        }
+    }
+
+    async fn store_jobs(&self, jobs: &[NewJob]) -> Vec<Result<Submitted, Refusal>> {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        let mut pieces = VecDeque::from([jobs]);
+        while let Some(piece) = pieces.pop_front() {
+            match self.store_piece(piece).await {
+                Ok(stored) => outcomes.extend(stored.into_iter().map(Ok)),
+                Err(StoreError::Data { .. } | StoreError::PositionTaken { .. }) if piece.len() > 1 => {
+                    let (first, second) = piece.split_at(piece.len() / 2);
+                    pieces.push_front(second);
+                    pieces.push_front(first);
+                }
+                Err(error) => {
+                    let refusal = refuse_store(&error);
+                    outcomes.extend(piece.iter().map(|_| Err(refusal.clone())));
+                }
+            }
+        }
+        outcomes
+    }
+
+    async fn store_piece(&self, piece: &[NewJob]) -> Result<Vec<Submitted>, StoreError> {
+        let mut attempts = 1;
+        loop {
+            match self.parts.store.submit_jobs(piece).await {
+                Err(StoreError::PositionTaken { .. }) if attempts < ATTEMPTS_MAX => attempts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl Group {
+    fn size(&self) -> (usize, usize) {
+        (self.jobs.len(), self.jobs.iter().map(|job| job.input.len() + job.document.len()).sum())
+    }
+}
