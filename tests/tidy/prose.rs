@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::tree::{File, assert_clean, find, line_of, read_tree};
 
 /// A header shorter than this, in bytes, says nothing.
-const HEADER_MIN_BYTES: usize = 30;
+const HEADER_MIN_BYTES: usize = 20;
 
 /// What is missing is said in the documents, not left in the code. Cut in two, so that this file
 /// does not find itself.

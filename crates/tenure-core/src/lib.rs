@@ -18,6 +18,7 @@ pub mod admission;
 pub mod canonical;
 pub mod deadline;
 pub mod declaration;
+pub mod fleet;
 
 pub mod brief;
 pub mod handover;

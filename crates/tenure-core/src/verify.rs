@@ -204,10 +204,9 @@ impl ChainVerifier {
             return Err(ChainFlaw::Edited);
         }
         match &self.last {
-            Some(last) if (envelope.generation, envelope.epoch) < (last.generation, last.epoch) => {
+            Some(last) if envelope.epoch < last.epoch || envelope.generation < last.generation => {
                 Err(ChainFlaw::EpochFell)
             }
-            Some(last) if envelope.epoch < last.epoch => Err(ChainFlaw::EpochFell),
             Some(last) if envelope.at < last.at => Err(ChainFlaw::TimeFell),
             Some(_) | None => Ok(envelope),
         }

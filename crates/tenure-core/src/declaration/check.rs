@@ -27,8 +27,8 @@ pub(crate) struct Flaw {
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// There is no such key; perhaps this one was meant.
-    UnknownKey(Option<String>),
+    /// There is no such key; this one is like it, or else these are the ones there are.
+    UnknownKey { nearest: Option<String>, known: String },
     /// The value is of another kind.
     WrongKind { expected: String, found: &'static str },
     /// The value is of the right kind and wrong.
@@ -42,7 +42,7 @@ impl Flaw {
     pub(crate) const fn reason(&self, otherwise: Reason) -> Reason {
         match self.fault {
             Fault::NotYet(_) => Reason::NotSupported,
-            Fault::UnknownKey(_) | Fault::WrongKind { .. } | Fault::BadValue(_) => otherwise,
+            Fault::UnknownKey { .. } | Fault::WrongKind { .. } | Fault::BadValue(_) => otherwise,
         }
     }
 }
@@ -51,9 +51,11 @@ impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
         match &self.fault {
-            Fault::UnknownKey(None) => write!(f, "unknown key `{path}`"),
-            Fault::UnknownKey(Some(nearest)) => {
+            Fault::UnknownKey { nearest: Some(nearest), .. } => {
                 write!(f, "unknown key `{path}`; did you mean `{nearest}`?")
+            }
+            Fault::UnknownKey { nearest: None, known } => {
+                write!(f, "unknown key `{path}`; known here: {known}")
             }
             Fault::WrongKind { expected, found } => write!(f, "`{path}` takes {expected}, and is {found}"),
             Fault::BadValue(words) => write!(f, "`{path}`: {words}"),
@@ -63,12 +65,17 @@ impl fmt::Display for Flaw {
     }
 }
 
+/// The fault of a key that is none of the known ones.
+pub(crate) fn explain_unknown(given: &str, known: &[&str]) -> Fault {
+    Fault::UnknownKey { nearest: find_nearest(given, known.iter().copied()), known: known.join(", ") }
+}
+
 /// The known name that a wrong one is most like, where one is like it.
-pub(crate) fn find_nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+fn find_nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     known
         .into_iter()
         .map(|name| (strsim::jaro_winkler(given, name), name))
-        .filter(|(likeness, _)| *likeness >= 0.75)
+        .filter(|(likeness, _)| *likeness > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name.to_owned())
 }
@@ -86,8 +93,8 @@ fn collect(table: &Table, keys: &[Key], path: &str, flaws: &mut Vec<Flaw>) {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let at_key = |fault| Flaw { path: path.clone(), span: entry.key_span.clone(), fault };
         let Some(key) = keys.iter().find(|key| key.name == name) else {
-            let nearest = find_nearest(name, keys.iter().map(|key| key.name));
-            flaws.push(at_key(Fault::UnknownKey(nearest)));
+            let names: Vec<_> = keys.iter().map(|key| key.name).collect();
+            flaws.push(at_key(explain_unknown(name, &names)));
             continue;
         };
         if key.support == Support::Later {
@@ -121,6 +128,9 @@ fn check_value(node: &Node, key: &Key) -> Checked {
             check_size(text, *min_bytes, *max_bytes)
         }
         (Kind::Choice { now, later }, Content::Text(text)) => check_choice(text, now, later),
+        (Kind::Argv, Content::List(items)) if items.is_empty() => {
+            Err(Fault::BadValue("the list is empty, and the program is missing".to_owned()))
+        }
         (Kind::Argv, Content::List(items)) => return check_argv(items),
         (Kind::Variables, Content::List(items)) => return check_each_text(items, check_variable),
         (Kind::VariableMap, Content::Table(table)) => return check_variables(table),
@@ -193,11 +203,13 @@ fn check_path(text: &str) -> Result<(), Fault> {
 
 fn check_duration(text: &str, min: Duration, max: Duration) -> Result<(), Fault> {
     let duration = read_duration(text).map_err(Fault::BadValue)?;
-    if (min..=max).contains(&duration) {
-        return Ok(());
+    if duration < min {
+        return Err(Fault::BadValue(format!("{text:?} is shorter than {}", humantime::format_duration(min))));
     }
-    let (min, max) = (humantime::format_duration(min), humantime::format_duration(max));
-    Err(Fault::BadValue(format!("{text:?} is not from {min} to {max}")))
+    if duration > max {
+        return Err(Fault::BadValue(format!("{text:?} is longer than {}", humantime::format_duration(max))));
+    }
+    Ok(())
 }
 
 fn check_size(text: &str, min_bytes: u64, max_bytes: u64) -> Result<(), Fault> {
@@ -221,10 +233,7 @@ fn check_choice(text: &str, now: &[&str], later: &[&str]) -> Result<(), Fault> {
 }
 
 fn check_argv(items: &[Node]) -> Checked {
-    let Some(program) = items.first() else {
-        return Err((Fault::BadValue("the list is empty, and the program is missing".to_owned()), None));
-    };
-    check_each_text(std::slice::from_ref(program), check_text)?;
+    check_each_text(&items[..items.len().min(1)], check_text)?;
     check_each_text(items, check_argument)
 }
 
