@@ -126,3 +126,33 @@ pub const CLAIM_MAX_JOBS: u32 = 256;
 pub const SWEEP_MAX_LEASES: u32 = 32;
 /// Lapsed terms that one pass of the sweep closes.
 pub const SWEEP_MAX_TERMS: u32 = 256;
+
+/// Chunks of one run's output that wait for their worker.
+pub const OUTPUT_QUEUE_CHUNKS: usize = 16;
+/// How long an unfinished line waits before it is shown.
+pub const OUTPUT_FLUSH_AFTER: Duration = Duration::from_millis(200);
+/// How long a pipe is waited for whose run's group is empty, in all.
+pub const OUTPUT_DRAIN_WAIT: Duration = Duration::from_secs(1);
+/// How much is read from pipes whose run's group is empty: twice the largest pipe that an ordinary user can make.
+pub const OUTPUT_DRAIN_MAX_BYTES: u64 = 2 * 1024 * 1024;
+/// How often a worker asks each guardian whether it is there.
+pub const GUARDIAN_PING_INTERVAL: Duration = Duration::from_secs(1);
+/// A guardian that left so many questions unanswered is ended with its group.
+pub const GUARDIAN_MISSED_PINGS_MAX: u32 = 5;
+/// A guardian that has not ended its group so long after the local deadline is ended with it.
+pub const GUARDIAN_LATE_AFTER: Duration = Duration::from_millis(250);
+/// How long a guardian may take to read what it is to run.
+pub const GUARDIAN_SPEC_TIMEOUT: Duration = Duration::from_secs(10);
+/// A worker that said nothing for so long does not answer: its guardian reports by itself.
+pub const WORKER_SILENCE: Duration = Duration::from_secs(3);
+/// How long one coordinator may take to accept a guardian's connection.
+pub const GONE_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one coordinator may take to make a guardian's report durable.
+pub const GONE_REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The first pause of a guardian between two passes over the coordinators.
+pub const GONE_PAUSE_FIRST: Duration = Duration::from_millis(100);
+/// The longest such pause.
+pub const GONE_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Largest frame between worker and guardian: arguments and environment of a process are 2 MiB at most by default, and
+/// JSON escapes at most sixfold.
+pub const CONTROL_FRAME_MAX_BYTES: usize = 16 * 1024 * 1024;
