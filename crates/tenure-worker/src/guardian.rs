@@ -1,0 +1,82 @@
+//! The guardian: a small process beside each child that ends it when its run may no longer go on.
+//!
+//! ```text
+//!   worker ──control socket (fd 0)── guardian ──(init, PID 1 of a namespace)── child and its group
+//! ```
+//!
+//! It owns the child's group: it starts the child, and it ends the whole group with SIGKILL when the worker's
+//! end of the control socket closes, at the run's local deadline (so also when the worker is frozen), or when
+//! told to. It says that a run ended only after it saw the group *empty*, and reports that to the coordinator
+//! itself where the worker is gone or does not answer.
+//!
+//! It is single-threaded until the group is empty (it forks), writes nothing to the child's output, and logs
+//! nothing: what went wrong travels over the control socket or is left in the run directory.
+//!
+//! It does not judge: whether the run is restarted is the coordinator's decision. Its neighbour is
+//! [`crate::runner`], which starts it and holds the other end of its socket.
+//!
+//! What remains: a host suspended whole may on waking run a child for the moment until its guardian does, and a
+//! child in uninterruptible sleep finishes the one system call it is in. Worker and guardian killed at once are
+//! covered by [`Fencing::Kernel`] alone.
+
+mod boot_clock;
+mod child;
+mod control;
+pub(crate) mod descendants;
+mod fencing;
+mod group;
+mod identity;
+mod init;
+mod lifecycle;
+mod namespace;
+mod process_group;
+pub(crate) mod protocol;
+mod release;
+mod report;
+mod watch;
+
+use std::process::ExitCode;
+
+pub use boot_clock::BootInstant;
+pub use fencing::{Fencing, detect_fencing};
+pub use identity::{
+    IDENTITY_FILE, OUTCOME_FILE, Presence, ProcessMark, RunIdentity, find_presence, read_identity,
+};
+pub use protocol::{ReportIdentity, RunSecret};
+
+use control::Control;
+use protocol::{ChildEnd, EndCause, FromGuardian};
+use watch::Watch;
+
+/// Runs the guardian on this process's file descriptors 0, 1 and 2. Called by the program before it parses any
+/// argument, where the first one is `guard`, and before it starts any thread.
+pub fn run_guardian() -> ExitCode {
+    // A panic must not end up in the child's output.
+    std::panic::set_hook(Box::new(|_| {}));
+    match guard_run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// One run from the first frame to the acknowledged end.
+fn guard_run() -> std::io::Result<()> {
+    control::ignore_stop_signals()?;
+    let (mut control, streams) = Control::take_over_streams()?;
+    let Some(spec) = control.receive_spec()? else {
+        return Ok(());
+    };
+    let (end, cause) = match Watch::start(control, &spec, streams) {
+        Ok(mut watch) => {
+            let (end, cause) = watch.run_until_empty()?;
+            control = watch.into_control();
+            (end, cause)
+        }
+        Err((returned, reason)) => {
+            control = returned;
+            (ChildEnd::NotStarted { reason }, EndCause::Itself)
+        }
+    };
+    control.send(&FromGuardian::Ended { end: end.clone(), cause: cause.clone() });
+    release::await_release(control, &spec, &end, &cause)
+}

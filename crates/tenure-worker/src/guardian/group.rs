@@ -1,0 +1,225 @@
+//! The group of one run, whichever way it is fenced.
+//!
+//! Owns the order of a start: cgroups, fork, identity in the run directory, and only then the gate that lets the
+//! child become its program; so a host that comes back finds written down whatever may still run.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
+
+use super::Fencing;
+use super::child::{ChildStreams, open_stdin};
+use super::control::OutputStreams;
+use super::identity::{ProcessMark, RunIdentity, mark_process, write_identity};
+use super::namespace::Namespace;
+use super::process_group::ProcessGroup;
+use super::protocol::{ChildEnd, GuardSpec};
+use crate::runner::RunCgroup;
+
+/// What is known of a group.
+#[derive(Debug, Clone)]
+pub(super) struct Collected {
+    /// How the child ended, once it did.
+    pub(super) main_end: Option<ChildEnd>,
+    /// Nobody of the group is left.
+    pub(super) empty: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Namespace(Namespace),
+    Processes(ProcessGroup),
+}
+
+/// A started group.
+#[derive(Debug)]
+pub(super) struct Group {
+    kind: Kind,
+    cgroup: RunCgroup,
+    identity: RunIdentity,
+    failure: Option<File>,
+    reason: String,
+}
+
+/// What became of the start.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum StartNews {
+    /// Not decided yet, or told before.
+    None,
+    /// The program runs.
+    Started,
+    /// It does not.
+    Failed(String),
+}
+
+impl Group {
+    /// Starts the child and opens its gate.
+    pub(super) fn start(spec: &GuardSpec, output: OutputStreams) -> Result<Self, String> {
+        let stdin = open_stdin(spec.stdin.as_deref())
+            .map_err(|error| format!("cannot open the child's input {:?}: {error}", spec.stdin))?;
+        let (gate, opener) = make_pipe()?;
+        let (failure, failed) = make_pipe()?;
+        let streams =
+            ChildStreams { stdin, stdout: output.stdout, stderr: output.stderr, gate, failure: failed };
+        let cgroup = RunCgroup::create(&spec.run_name, &spec.limits)
+            .map_err(|error| format!("cannot limit the child: {error}"))?;
+        let started = match spec.fencing {
+            Fencing::Kernel => start_namespace(spec, streams, &cgroup),
+            Fencing::Guardian => start_processes(spec, streams, &cgroup),
+        };
+        let (kind, main, init) = match started {
+            Ok(started) => started,
+            Err(reason) => {
+                cgroup.remove();
+                return Err(reason);
+            }
+        };
+        let identity = RunIdentity::of_run(main, init);
+        let mut group =
+            Self { kind, cgroup, identity, failure: Some(File::from(failure)), reason: String::new() };
+        group.open_gate(spec, opener)?;
+        Ok(group)
+    }
+
+    /// Writes down who runs, then lets it run. Where that fails the child, still at its gate, is ended.
+    fn open_gate(&mut self, spec: &GuardSpec, opener: OwnedFd) -> Result<(), String> {
+        let opened = write_identity(&spec.run_directory, &self.identity)
+            .map_err(|error| {
+                format!("cannot write the run's identity into {:?}: {error}", spec.run_directory)
+            })
+            .and_then(|()| self.watch_failure())
+            .and_then(|()| {
+                File::from(opener)
+                    .write_all(b"g")
+                    .map_err(|error| format!("cannot open the child's gate: {error}"))
+            });
+        if opened.is_err() {
+            while !self.collect().empty {
+                self.kill();
+                std::thread::sleep(super::watch::KILL_INTERVAL);
+            }
+            self.cgroup.remove();
+        }
+        opened
+    }
+
+    fn watch_failure(&mut self) -> Result<(), String> {
+        let Some(failure) = &self.failure else { return Ok(()) };
+        nix::fcntl::fcntl(failure, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map(|_| ())
+            .map_err(|error| format!("cannot watch the child's start: {}", error.desc()))
+    }
+
+    /// The child.
+    pub(super) fn main(&self) -> ProcessMark {
+        self.identity.child
+    }
+
+    /// PID 1 of its namespace.
+    pub(super) fn init(&self) -> Option<ProcessMark> {
+        self.identity.init
+    }
+
+    /// SIGTERM to the group.
+    pub(super) fn terminate(&mut self) {
+        match &mut self.kind {
+            Kind::Namespace(namespace) => namespace.terminate(),
+            Kind::Processes(processes) => processes.terminate(),
+        }
+    }
+
+    /// SIGKILL to the group. To be repeated until it is empty.
+    pub(super) fn kill(&self) {
+        self.cgroup.kill_all();
+        match &self.kind {
+            Kind::Namespace(namespace) => namespace.kill(),
+            Kind::Processes(processes) => processes.kill(),
+        }
+    }
+
+    /// What happened since the last call.
+    pub(super) fn collect(&mut self) -> Collected {
+        match &mut self.kind {
+            Kind::Namespace(namespace) => namespace.collect(),
+            Kind::Processes(processes) => processes.collect(),
+        }
+    }
+
+    /// Whether the program was started, told once.
+    pub(super) fn start_news(&mut self) -> StartNews {
+        let Some(failure) = &mut self.failure else {
+            return StartNews::None;
+        };
+        let mut bytes = [0; 4096];
+        loop {
+            match failure.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(length) => self.reason.push_str(&String::from_utf8_lossy(&bytes[..length])),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return StartNews::None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        self.failure = None;
+        if self.reason.is_empty() {
+            StartNews::Started
+        } else {
+            StartNews::Failed(std::mem::take(&mut self.reason))
+        }
+    }
+
+    /// What becomes readable when there is news, beside SIGCHLD.
+    pub(super) fn readable(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let init = match &self.kind {
+            Kind::Namespace(namespace) => namespace.readable(),
+            Kind::Processes(_) => None,
+        };
+        self.failure.as_ref().map(AsFd::as_fd).into_iter().chain(init)
+    }
+
+    /// After the group is empty: its cgroups.
+    pub(super) fn dismantle(&self) {
+        self.cgroup.remove();
+    }
+}
+
+type StartedKind = (Kind, ProcessMark, Option<ProcessMark>);
+
+fn start_namespace(
+    spec: &GuardSpec,
+    streams: ChildStreams,
+    cgroup: &RunCgroup,
+) -> Result<StartedKind, String> {
+    let mut namespace = Namespace::create(spec, streams)?;
+    let init = mark_process(namespace.init().as_raw());
+    let started = cgroup
+        .add_process(init.pid)
+        .map_err(|error| format!("cannot limit the child: {error}"))
+        .and_then(|()| namespace.fork_child());
+    match started {
+        Ok(main) => Ok((Kind::Namespace(namespace), mark_process(main.as_raw()), Some(init))),
+        Err(reason) => {
+            namespace.end();
+            Err(reason)
+        }
+    }
+}
+
+fn start_processes(
+    spec: &GuardSpec,
+    streams: ChildStreams,
+    cgroup: &RunCgroup,
+) -> Result<StartedKind, String> {
+    let processes = ProcessGroup::create(spec, streams)?;
+    let main = mark_process(processes.main().as_raw());
+    // Refused: the child sees its gate close, and leaves.
+    cgroup.add_process(main.pid).map_err(|error| format!("cannot limit the child: {error}"))?;
+    Ok((Kind::Processes(processes), main, None))
+}
+
+fn make_pipe() -> Result<(OwnedFd, OwnedFd), String> {
+    pipe2(OFlag::O_CLOEXEC).map_err(|error| format!("cannot make a pipe: {}", error.desc()))
+}

@@ -1,0 +1,163 @@
+//! Worker and guardian killed, frozen, and both at once: the group ends, always, and nobody else does.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use tenure_worker::guardian::{Fencing, detect_fencing};
+use tenure_worker::runner::ProcessEnd;
+
+use super::scene::{Scene, finish, is_root, is_zombie, wait_for, wait_until};
+
+const NOBODY: u32 = 65534;
+
+fn await_nobody(scene: &Scene) {
+    wait_for("the group to be empty", || {
+        let living = scene.find_living();
+        if living.is_empty() { Ok(()) } else { Err(format!("{living:?}")) }
+    });
+}
+
+fn run_with_heartbeat(scene: &Scene) -> String {
+    scene.leave_heartbeat() + "trap '' TERM; while :; do sleep 0.05; done"
+}
+
+#[test]
+fn this_host_makes_pid_namespaces() {
+    // The other tests of `kernel` fencing would fail for the host's sake.
+    assert_eq!(detect_fencing(), Fencing::Kernel);
+}
+
+#[test]
+fn a_killed_worker_takes_its_group_along() {
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let worker = scene.start_worker(&run_with_heartbeat(&scene), json!({}));
+        scene.await_heartbeat();
+        worker.signal(Signal::SIGKILL);
+        await_nobody(&scene);
+        let outcome = scene.run_directory.path().join(tenure_worker::guardian::OUTCOME_FILE);
+        let left = wait_for("the outcome in the run directory", || {
+            std::fs::read_to_string(&outcome).map_err(|error| error.to_string())
+        });
+        assert!(left.contains("contact_lost"), "{left}");
+    }
+}
+
+#[test]
+fn an_ordinary_users_worker_fences_as_well() {
+    if !is_root() {
+        println!("skipped: only root can become an ordinary user");
+        return;
+    }
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let worker = scene.start_worker_as(&run_with_heartbeat(&scene), json!({}), Some(NOBODY));
+        scene.await_heartbeat();
+        worker.signal(Signal::SIGKILL);
+        await_nobody(&scene);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_guardian_takes_its_group_along_and_the_worker_says_so_afterwards() {
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let mut process = scene.start(&run_with_heartbeat(&scene));
+        let child = process.wait_started().await.unwrap();
+        scene.await_heartbeat();
+        let identity = scene.identity();
+        kill(Pid::from_raw(identity.guardian.pid), Signal::SIGKILL).unwrap();
+        let (_, _, outcome) = finish(process).await;
+        assert_eq!(scene.find_living(), Vec::<String>::new(), "{fencing:?}");
+        assert_eq!(outcome.end, ProcessEnd::ContactLost, "{fencing:?}");
+        for pid in [Some(child), identity.init.map(|init| init.pid)].into_iter().flatten() {
+            assert!(!is_zombie(pid), "{pid} is a zombie");
+        }
+    }
+}
+
+#[test]
+fn without_a_cgroup_a_worker_still_finds_what_a_killed_guardian_left() {
+    if !is_root() {
+        println!("skipped: only root can become an ordinary user");
+        return;
+    }
+    let scene = Scene::new(Fencing::Guardian);
+    let worker = scene.start_worker_as(&run_with_heartbeat(&scene), json!({}), Some(NOBODY));
+    scene.await_heartbeat();
+    kill(Pid::from_raw(scene.identity().guardian.pid), Signal::SIGKILL).unwrap();
+    assert_eq!(worker.await_line("ended"), "ended ContactLost");
+    assert_eq!(scene.find_living(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_guardian_is_ended_with_its_group() {
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let mut process = scene.start(&run_with_heartbeat(&scene));
+        process.wait_started().await.unwrap();
+        scene.await_heartbeat();
+        let guardian = scene.identity().guardian.pid;
+        kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
+        // The local deadline passes sooner than the guardian is given up for its silence.
+        process.handle().move_deadline(tenure_worker::guardian::BootInstant::now());
+        let (_, _, outcome) = finish(process).await;
+        assert_eq!(outcome.end, ProcessEnd::ContactLost, "{fencing:?}");
+        assert_eq!(scene.find_living(), Vec::<String>::new(), "{fencing:?}");
+        assert!(!is_zombie(guardian));
+    }
+}
+
+#[test]
+fn worker_and_guardian_killed_at_once_end_the_namespace() {
+    let scene = Scene::new(Fencing::Kernel);
+    let worker = scene.start_worker(&run_with_heartbeat(&scene), json!({}));
+    scene.await_heartbeat();
+    let guardian = scene.identity().guardian.pid;
+    // One call for both: the worker leads no group, so a second process sends both signals.
+    let status = std::process::Command::new("kill")
+        .args(["-9", &worker.pid().to_string(), &guardian.to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    await_nobody(&scene);
+}
+
+#[test]
+fn a_frozen_worker_finds_the_end_when_it_thaws() {
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let worker = scene.start_worker(&run_with_heartbeat(&scene), json!({ "deadline_in_ms": 2_500 }));
+        scene.await_heartbeat();
+        worker.signal(Signal::SIGSTOP);
+        await_nobody(&scene);
+        worker.signal(Signal::SIGCONT);
+        assert_eq!(worker.await_line("ended"), "ended ContactLost", "{fencing:?}");
+        worker.reap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_one_run_spares_its_neighbour() {
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let first = Scene::new(fencing);
+        let second = Scene::new(fencing);
+        let doomed = first.start(&run_with_heartbeat(&first));
+        let gate = second.path("gate");
+        let spared = second.start(&format!(
+            "setsid sh -c 'while ! test -e {0}; do sleep 0.02; done; echo still here' {0} & wait; exit 5",
+            gate.display()
+        ));
+        first.await_heartbeat();
+        kill(Pid::from_raw(first.identity().guardian.pid), Signal::SIGKILL).unwrap();
+        assert_eq!(finish(doomed).await.2.end, ProcessEnd::ContactLost);
+        std::fs::write(&gate, "").unwrap();
+        let (stdout, _, outcome) = finish(spared).await;
+        assert_eq!((stdout.as_str(), outcome.end), ("still here\n", ProcessEnd::ExitCode(5)), "{fencing:?}");
+        wait_until("the first group to be empty", || {
+            let living = first.find_living();
+            if living.is_empty() { Ok(()) } else { Err(format!("{living:?}")) }
+        })
+        .await;
+    }
+}
