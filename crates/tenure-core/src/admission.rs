@@ -8,3 +8,6 @@ mod submission;
 
 pub use run::{Amount, Quota, RunAdmission, RunRefusal, StandingHalt, admit_run};
 pub use submission::{Admitted, Submission, admit_submission};
+
+#[cfg(test)]
+mod tests;

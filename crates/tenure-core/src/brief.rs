@@ -61,9 +61,13 @@ fn tell_notes(text: &mut String, handover: &Handover) {
 fn tell_note(text: &mut String, note: &EarlierNote) {
     let words = note.text.as_deref().map_or("(this note was erased)", str::trim);
     let mut lines = words.lines().map(str::trim_end);
-    let _ = writeln!(text, "- run {}: {}", note.run, lines.next().unwrap_or_default());
+    let first = format!("- run {}: {}", note.run, lines.next().unwrap_or_default());
+    let _ = writeln!(text, "{}", first.trim_end());
     for line in lines {
         let line = format!("  {line}");
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,3 +121,6 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
 pub fn add(at: Timestamp, span: Duration) -> Timestamp {
     SignedDuration::try_from(span).ok().and_then(|span| at.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
 }
+
+#[cfg(test)]
+mod tests;

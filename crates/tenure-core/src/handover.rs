@@ -91,3 +91,6 @@ pub struct RemainingDeadline {
     /// Whole seconds that are left, rounded up.
     pub remaining_s: u64,
 }
+
+#[cfg(test)]
+mod tests;

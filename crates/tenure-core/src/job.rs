@@ -417,3 +417,6 @@ fn after_verb(state: State, verb: Verb) -> Result<State, Refusal> {
         Verb::ConfirmGone | Verb::Reconcile => state,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,3 +27,6 @@ pub mod recovery;
 pub mod settlement;
 pub mod term;
 pub mod verb;
+
+#[cfg(test)]
+mod factory;

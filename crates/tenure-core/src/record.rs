@@ -347,7 +347,8 @@ pub enum SealError {
     },
 }
 
-/// Gives drafts their positions after `head`, at the time `at` (the caller has raised it to the predecessor's).
+/// Gives drafts their positions after `head`, at the time `at` (the caller has raised it to the predecessor's), of which
+/// whole microseconds are kept, as the database keeps them.
 ///
 /// # Errors
 /// A record or the value beside it is beyond its limit.
@@ -357,6 +358,7 @@ pub fn seal_records(
     at: Timestamp,
     drafts: Vec<Draft>,
 ) -> Result<Vec<SealedRecord>, SealError> {
+    let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at);
     drafts
         .into_iter()
         .map(|draft| {
@@ -404,3 +406,6 @@ fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Resu
         value: draft.value,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -286,3 +286,6 @@ pub fn jitter(pause: Duration, job: JobId, attempt: u32) -> Duration {
     let share = u32::from(u16::from_be_bytes([a, b]));
     pause / 2 + pause.saturating_mul(share) / (2 * u32::from(u16::MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ mod judgement;
 mod run_end;
 
 pub use evidence::{Evidence, plan_settlement};
-pub use judgement::{Judgement, ask_deadline, carry_out, grant_restart, judge, judge_again, plan_denial};
+pub use judgement::{Judgement, carry_out, judge, judge_again, plan_denial, restart_by_person};
 pub use run_end::{EndDecision, EndReport, RunEnd, plan_end, plan_success};
 
 use crate::{
@@ -64,3 +64,6 @@ pub fn next_epoch(facts: &JobFacts) -> Epoch {
 fn run_epoch(facts: &JobFacts) -> Epoch {
     facts.lease.as_ref().map_or(facts.head_epoch, |lease| lease.run_epoch)
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,3 +75,6 @@ pub fn check_ttl(ttl: Duration) -> Result<Duration, Refusal> {
 fn microseconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_microsecond()).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,13 +7,13 @@ use crate::{
     id::Epoch,
     job::{self, Event, Outcome, State},
     limits::WHY_MAX_BYTES,
-    plan::{Changes, Decision, JobChange, JobFacts, LeaseChange, Plan},
+    plan::{Changes, Decision, JobChange, JobFacts, Plan},
     principal::Principal,
     reason::Reason,
     record::{Draft, RecordKind},
-    recovery::{GoneProof, Interruption, Pays},
+    recovery::GoneProof,
     refusal::Refusal,
-    settlement::{self, Judgement},
+    settlement,
 };
 
 /// What may be asked of a job.
@@ -288,13 +288,7 @@ pub fn plan_recover(facts: &JobFacts, by: Principal, why: &str) -> Result<Plan, 
     ask(facts, Verb::Recover)?;
     demand_child_gone(facts, Verb::Recover)?;
     let acted = operator_acted(Verb::Recover, by, why);
-    let epoch = facts.head_epoch.next();
-    let interruption = facts.interruption.clone().unwrap_or(Interruption::LostContact);
-    let judgement = match settlement::ask_deadline(facts) {
-        Some(reached) => reached,
-        None => Judgement::Restart(settlement::grant_restart(facts, Pays::Nothing, None)),
-    };
-    settlement::carry_out(facts, epoch, vec![acted], &interruption, judgement, LeaseChange::Keep)
+    settlement::restart_by_person(facts, vec![acted])
 }
 
 /// Plans a person's testimony that the child of a run is gone; the run is named by the epoch under which it was claimed.
@@ -370,3 +364,6 @@ fn check_why(why: &str) -> Result<String, Refusal> {
     }
     Ok(why.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -232,3 +232,6 @@ impl ChainVerifier {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

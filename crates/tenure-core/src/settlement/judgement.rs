@@ -1,10 +1,12 @@
 //! What becomes of a job whose run ended without a verdict: restarted, denied, out of attempts, past its deadline, out of
 //! hops, or cancelled; and the records and rows that say so.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::{
-    deadline::{self, Deadline},
+    deadline::{self, Deadline, duration_ms},
     handover::Cause,
     id::Epoch,
     job::{self, Event, Outcome, State},
@@ -65,8 +67,7 @@ pub fn judge(facts: &JobFacts, interruption: &Interruption, child: Child, health
 }
 
 /// The judgement that the session's deadline gives now, where it gives one.
-#[must_use]
-pub fn ask_deadline(facts: &JobFacts) -> Option<Judgement> {
+fn ask_deadline(facts: &JobFacts) -> Option<Judgement> {
     session_deadline(facts).admit(facts.now).err().map(Judgement::DeadlineReached)
 }
 
@@ -86,8 +87,7 @@ pub fn plan_denial(facts: &JobFacts) -> Result<Decision, Refusal> {
 
 /// A restart: the next attempt, after a pause that depends on the interruption and on how many restarts of its kind were
 /// granted before; without one at once. At most half of what remains of the deadline is spent on waiting.
-#[must_use]
-pub fn grant_restart(facts: &JobFacts, pays: Pays, after: Option<(&Interruption, u32)>) -> Restart {
+fn grant_restart(facts: &JobFacts, pays: Pays, after: Option<(&Interruption, u32)>) -> Restart {
     let attempt = facts.attempts.saturating_add(facts.losses).saturating_add(2);
     let not_before =
         after.and_then(|(interruption, granted)| pause_until(facts, interruption, granted, attempt));
@@ -103,8 +103,8 @@ fn pause_until(
     let restart = recovery::pause_number(interruption, granted)?;
     let pause = recovery::jitter(recovery::backoff(&facts.recovery, restart), facts.job, attempt);
     let remaining = session_deadline(facts).remaining(facts.now).map(|remaining| remaining / 2);
-    let pause = deadline::clamp(Some(pause), remaining)?;
-    Some(deadline::add(facts.now, pause))
+    let pause_ms = duration_ms(deadline::clamp(Some(pause), remaining)?);
+    Some(deadline::add(facts.now, Duration::from_millis(pause_ms)))
 }
 
 const fn session_deadline(facts: &JobFacts) -> Deadline {
@@ -146,8 +146,7 @@ pub fn carry_out(
 /// # Errors
 /// The job's state does not admit what follows.
 pub fn judge_again(facts: &JobFacts, drafts: Vec<Draft>, healthy: bool) -> Result<Plan, Refusal> {
-    let epoch = next_epoch(facts);
-    let interruption = facts.interruption.clone().unwrap_or(Interruption::LostContact);
+    let (epoch, interruption) = (next_epoch(facts), last_interruption(facts));
     let judgement = judge(facts, &interruption, Child::Gone, healthy);
     if let Judgement::Restart(_) = judgement {
         carry_out(facts, epoch, drafts, &interruption, judgement, LeaseChange::Delete)
@@ -156,8 +155,25 @@ pub fn judge_again(facts: &JobFacts, drafts: Vec<Draft>, healthy: bool) -> Resul
     }
 }
 
+/// The plan of a restart on a person's authority, which draws on nothing and overrides everything but the deadline. The
+/// drafts say who granted it.
+///
+/// # Errors
+/// The job's state does not admit what follows.
+pub fn restart_by_person(facts: &JobFacts, drafts: Vec<Draft>) -> Result<Plan, Refusal> {
+    let (epoch, interruption) = (next_epoch(facts), last_interruption(facts));
+    let granted = || Judgement::Restart(grant_restart(facts, Pays::Nothing, None));
+    let judgement = ask_deadline(facts).unwrap_or_else(granted);
+    follow(facts, epoch, drafts, &interruption, judgement, LeaseChange::Keep)
+}
+
+/// Why the last run was interrupted. A journal that does not say so knows no more than that sight of it was lost.
+fn last_interruption(facts: &JobFacts) -> Interruption {
+    facts.interruption.clone().unwrap_or(Interruption::LostContact)
+}
+
 /// The records and rows that follow from a judgement.
-pub(super) fn follow(
+fn follow(
     facts: &JobFacts,
     epoch: Epoch,
     mut drafts: Vec<Draft>,
@@ -186,7 +202,7 @@ pub(super) fn follow(
 ///
 /// # Errors
 /// The job's state does not admit it.
-pub(super) fn exhaust_deadline(
+fn exhaust_deadline(
     facts: &JobFacts,
     epoch: Epoch,
     mut drafts: Vec<Draft>,

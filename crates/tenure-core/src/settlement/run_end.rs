@@ -93,7 +93,17 @@ pub fn plan_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<En
     if let Some(seq) = facts.cancel_requested.filter(|seq| *seq > report.last_notice) {
         return Ok(EndDecision::Notice { seq, kind: "cancel_requested" });
     }
-    settle_end(facts, report, by).map(EndDecision::Write)
+    let output_chunks = report.output_chunks;
+    let mut plan = settle_end(facts, report, by)?;
+    note_output(&mut plan, output_chunks);
+    Ok(EndDecision::Write(plan))
+}
+
+/// A verdict says how much output its run wrote, so that a reader knows when it has seen all.
+fn note_output(plan: &mut Plan, chunks: u64) {
+    if let Some(Draft { kind: RecordKind::JobConcluded { output_chunks, .. }, .. }) = plan.drafts.last_mut() {
+        *output_chunks = Some(chunks);
+    }
 }
 
 /// The plan of a success. It needs no facts: a store that still finds the holder's lease and head as they were has said

@@ -92,3 +92,103 @@ fn drift(begin: &Pass, end: &Pass) -> Duration {
     let own = SignedDuration::try_from(end.own - begin.own).unwrap_or(SignedDuration::MAX);
     end.database.duration_since(begin.database).saturating_sub(own).unsigned_abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::factory::start;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Notes a pass every second from one second to another, the database's clock ahead by so much.
+    fn pass_through(watch: &mut PassWatch, from_s: u64, to_s: u64, ahead_ms: i64) {
+        for second in from_s..=to_s {
+            let database = start()
+                + SignedDuration::from_secs(i64::try_from(second).unwrap())
+                + SignedDuration::from_millis(ahead_ms);
+            watch.note_pass(Duration::from_secs(second), database);
+        }
+    }
+
+    #[test]
+    fn nothing_is_closed_before_one_full_ttl_of_that_term() {
+        let mut watch = PassWatch::new();
+        assert!(!watch.may_close(TTL));
+        pass_through(&mut watch, 0, 29, 0);
+        assert!(watch.may_close(Duration::from_secs(5)));
+        assert!(!watch.may_close(TTL));
+        pass_through(&mut watch, 30, 30, 0);
+        assert!(watch.may_close(TTL));
+        assert!(!watch.may_close(Duration::from_secs(31)));
+    }
+
+    #[test]
+    fn a_gap_begins_anew_and_three_seconds_are_none() {
+        let mut watch = PassWatch::new();
+        pass_through(&mut watch, 0, 30, 0);
+        pass_through(&mut watch, 33, 33, 0);
+        assert!(watch.may_close(TTL));
+        watch.note_pass(ms(36_001), start() + SignedDuration::from_millis(36_001));
+        assert!(!watch.may_close(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_jump_of_the_databases_clock_stops_closing_for_one_ttl() {
+        for jump_ms in [20_000, -20_000, 1_501, -1_501] {
+            let mut watch = PassWatch::new();
+            pass_through(&mut watch, 0, 40, 0);
+            pass_through(&mut watch, 41, 69, jump_ms);
+            assert!(!watch.may_close(TTL), "{jump_ms}");
+            pass_through(&mut watch, 70, 71, jump_ms);
+            assert!(watch.may_close(TTL), "{jump_ms}");
+        }
+    }
+
+    #[test]
+    fn half_the_terms_own_margin_of_drift_is_tolerated() {
+        let mut watch = PassWatch::new();
+        pass_through(&mut watch, 0, 300, 0);
+        pass_through(&mut watch, 301, 302, 1_500);
+        assert!(watch.may_close(TTL));
+        assert!(!watch.may_close(Duration::from_secs(5)));
+        assert!(watch.may_close(Duration::from_secs(300)));
+        assert_eq!(PassWatch::tolerance(TTL), ms(1_500));
+    }
+
+    #[test]
+    fn a_monotonic_clock_that_went_back_and_a_failed_pass_begin_anew() {
+        let mut watch = PassWatch::new();
+        pass_through(&mut watch, 10, 50, 0);
+        pass_through(&mut watch, 9, 9, 0);
+        assert!(!watch.may_close(Duration::from_secs(5)));
+        pass_through(&mut watch, 10, 50, 0);
+        watch.begin_anew();
+        assert!(!watch.may_close(Duration::from_secs(5)));
+        assert_eq!(watch.expected_now(ms(51_000)), None);
+    }
+
+    #[test]
+    fn the_expected_instant_advances_with_the_own_clock() {
+        let mut watch = PassWatch::new();
+        pass_through(&mut watch, 0, 10, 250);
+        assert_eq!(watch.expected_now(ms(10_500)), Some(start() + SignedDuration::from_millis(10_750)));
+        assert_eq!(watch.expected_now(ms(9_999)), None);
+    }
+
+    #[test]
+    fn the_history_is_bounded_however_often_passes_come() {
+        let mut watch = PassWatch::new();
+        for tick in 0..100_000u64 {
+            watch.note_pass(
+                ms(tick * 10),
+                start() + SignedDuration::from_millis(i64::try_from(tick * 10).unwrap()),
+            );
+        }
+        assert!(watch.may_close(TTL_MAX));
+        assert!(watch.passes.len() <= 1_202, "{}", watch.passes.len());
+    }
+}

@@ -1,0 +1,91 @@
+use super::*;
+use crate::{
+    deadline::Deadline,
+    factory::{Journal, admitted, crashed, job_id, note, run_started, second, start},
+    handover::compose_handover,
+    id::Seq,
+    record::Record,
+};
+
+type Read = (Record, Option<Vec<u8>>);
+
+fn read(journal: &Journal) -> Vec<Read> {
+    journal
+        .records
+        .iter()
+        .map(|record| {
+            let value = record.value.as_ref().map(|value| value.value.clone());
+            (serde_json::from_slice(&record.bytes).unwrap(), value)
+        })
+        .collect()
+}
+
+fn recovered(previous: u32, interruption: Interruption, attempt: u32) -> Cause {
+    Cause::Recovered { previous: Run(previous), interruption, attempt }
+}
+
+/// The handover of the last run of a journal that consists of an admission, one run with these notes, and its successor.
+fn hand_over(notes: &[&str], cause: Cause) -> Handover {
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch)])
+        .write(1, 1, notes.iter().map(|text| note(text)).collect())
+        .write(3, 2, vec![run_started(cause)]);
+    compose(&journal, journal.head().seq)
+}
+
+fn compose(journal: &Journal, up_to: Seq) -> Handover {
+    let deadline = Deadline::new(start(), Some(second(3_600)));
+    compose_handover(&read(journal), up_to, second(480), &deadline).unwrap()
+}
+
+#[test]
+fn a_first_run_is_told_nothing() {
+    assert_eq!(brief(&hand_over(&["began"], Cause::Dispatch)), "");
+}
+
+#[test]
+fn a_recovered_run_without_notes_is_told_that_nothing_was_recorded() {
+    insta::assert_snapshot!(brief(&hand_over(&[], recovered(1, Interruption::WorkerLost, 2))));
+}
+
+#[test]
+fn a_recovered_run_is_told_every_note_as_a_bullet() {
+    let notes = ["  read the diff of v1.2.0 \n", "wrote the notes:\n- fixes\n\n- features\n", "\n"];
+    insta::assert_snapshot!(brief(&hand_over(&notes, recovered(1, Interruption::LostContact, 2))));
+}
+
+#[test]
+fn every_interruption_has_its_sentence() {
+    let kinds = [
+        Interruption::WorkerLost,
+        Interruption::LostContact,
+        Interruption::TimedOut { idle: false, limit_ms: 900_000 },
+        Interruption::TimedOut { idle: true, limit_ms: 1_500 },
+        crashed(3),
+        Interruption::Crashed { exit_code: None, signal: Some(11), not_started: None },
+        Interruption::Crashed { exit_code: None, signal: None, not_started: Some("no notes".to_owned()) },
+        Interruption::Crashed { exit_code: None, signal: None, not_started: None },
+        Interruption::GroundStop,
+    ];
+    let mut told = String::new();
+    for (attempt, kind) in (2..).zip(kinds) {
+        let text = brief(&hand_over(&["pushed the branch"], recovered(attempt - 1, kind, attempt)));
+        told.push_str(&text);
+        told.push_str("\n---\n");
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn repeated_handovers_tell_each_note_once_and_in_order() {
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch), note("one")])
+        .write(3, 2, vec![run_started(recovered(1, Interruption::WorkerLost, 2)), note("two")])
+        .write(5, 3, vec![run_started(recovered(2, crashed(1), 3)), note("three")]);
+    let told = brief(&compose(&journal, Seq(7)));
+    let bullets: Vec<_> = told.lines().filter(|line| line.starts_with("- ")).collect();
+    assert_eq!(bullets, ["- run 1: one", "- run 2: two"]);
+    assert!(told.contains("This is attempt 3."), "{told}");
+}

@@ -1,0 +1,190 @@
+//! Facts and records for tests: a plain job of one agent, to which a test changes only what matters to it.
+
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use crate::{
+    chain::Head,
+    handover::Cause,
+    id::{
+        AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
+    },
+    job::State,
+    plan::{Fencing, JobFacts, LeaseFacts},
+    principal::Principal,
+    record::{DeadlineSetting, Draft, Header, RecordKind, SaltedValue, SealedRecord, seal_records},
+    recovery::{Interruption, Policy, RecoveryPolicy},
+};
+
+/// The instant at which every test's session starts.
+pub(crate) fn start() -> Timestamp {
+    "2026-11-30T09:00:00Z".parse().unwrap()
+}
+
+/// So many seconds after the start.
+pub(crate) fn second(seconds: i64) -> Timestamp {
+    start() + SignedDuration::from_secs(seconds)
+}
+
+pub(crate) fn job_id() -> JobId {
+    JobId(Uuid::from_u128(0x0193_7b00_0000_7000_8000_0000_009f_3c21))
+}
+
+pub(crate) fn person() -> Principal {
+    Principal::asserted("ada")
+}
+
+pub(crate) fn automatic() -> RecoveryPolicy {
+    RecoveryPolicy {
+        policy: Policy::Automatic,
+        max_attempts: 2,
+        max_losses: 10,
+        backoff_first_ms: 1_000,
+        backoff_max_ms: 300_000,
+        final_exit_codes: vec![65],
+    }
+}
+
+/// A job without a lease in this state, after one run that was claimed under epoch 1.
+pub(crate) fn facts(state: State) -> JobFacts {
+    JobFacts {
+        tenant: Tenant::default_tenant(),
+        job: job_id(),
+        session: SessionId(job_id().0),
+        agent: "release-notes".parse().unwrap(),
+        declaration: Digest::of(b"{}"),
+        recovery: automatic(),
+        state,
+        reason: None,
+        run: Run(1),
+        attempts: 0,
+        losses: 0,
+        hops_left: 8,
+        interruption: None,
+        cancel_requested: None,
+        head: Head { seq: Seq(4), hash: Digest::of(b"head") },
+        head_epoch: Epoch(1),
+        head_at: second(10),
+        head_kind: "note".to_owned(),
+        lease: None,
+        started_at: start(),
+        deadline_at: Some(second(3_600)),
+        generation: Generation(1),
+        now: second(60),
+    }
+}
+
+/// A running job, its live lease under epoch 1.
+pub(crate) fn running() -> JobFacts {
+    JobFacts { lease: Some(lease()), ..facts(State::Running) }
+}
+
+/// A job that was interrupted under epoch 2 after a lost contact, its child not known to be gone.
+pub(crate) fn unaccounted() -> JobFacts {
+    JobFacts {
+        lease: Some(LeaseFacts { epoch: Epoch(2), live: false, term_closed: true, ..lease() }),
+        head_epoch: Epoch(2),
+        reason: Some("child_unaccounted_for".to_owned()),
+        ..interrupted(Interruption::LostContact)
+    }
+}
+
+/// A job that was interrupted, its child known to be gone.
+pub(crate) fn interrupted(interruption: Interruption) -> JobFacts {
+    JobFacts { interruption: Some(interruption), head_epoch: Epoch(2), ..facts(State::Interrupted) }
+}
+
+pub(crate) fn lease() -> LeaseFacts {
+    LeaseFacts {
+        epoch: Epoch(1),
+        run_epoch: Epoch(1),
+        worker: worker(),
+        term: Term(7),
+        live: true,
+        term_closed: false,
+        fencing: Fencing::Kernel,
+        granted_at: second(1),
+    }
+}
+
+pub(crate) fn worker() -> WorkerName {
+    "w1".parse().unwrap()
+}
+
+pub(crate) fn crashed(code: i32) -> Interruption {
+    Interruption::Crashed { exit_code: Some(code), signal: None, not_started: None }
+}
+
+pub(crate) fn salted(text: &str) -> SaltedValue {
+    SaltedValue { value: text.as_bytes().to_vec(), salt: [7; 16] }
+}
+
+pub(crate) fn note(text: &str) -> Draft {
+    Draft::with_value(salted(text), |text| RecordKind::Note { text })
+}
+
+pub(crate) fn run_started(cause: Cause) -> Draft {
+    Draft::bare(RecordKind::RunStarted {
+        worker: worker(),
+        term: Term(7),
+        attach: Attach(1),
+        attempt: cause.attempt(),
+        cause,
+    })
+}
+
+/// The first two records of a job.
+pub(crate) fn admitted(input: &str) -> Vec<Draft> {
+    let job_admitted = Draft::with_value(salted(input), |input| RecordKind::JobAdmitted {
+        session: SessionId(job_id().0),
+        agent: "release-notes".parse::<AgentName>().unwrap(),
+        declaration: Digest::of(b"{}"),
+        bundle: None,
+        input,
+        by: person(),
+        key: None,
+        labels: [("team".to_owned(), "web".to_owned())].into(),
+        deadline: DeadlineSetting::CeilingS(3_600),
+        priority: 1,
+        not_before: None,
+        traceparent: None,
+    });
+    vec![
+        job_admitted,
+        Draft::bare(RecordKind::PlanFrozen { recovery: automatic(), hops: 8, rungs: Vec::new() }),
+    ]
+}
+
+/// Writes a journal in memory, each group under its epoch and run, a second apart.
+pub(crate) struct Journal {
+    job: JobId,
+    head: Head,
+    pub(crate) records: Vec<SealedRecord>,
+}
+
+impl Journal {
+    pub(crate) fn of(job: JobId) -> Self {
+        Self { job, head: Head::genesis(), records: Vec::new() }
+    }
+
+    pub(crate) fn write(mut self, epoch: u64, run: u32, drafts: Vec<Draft>) -> Self {
+        let header = Header {
+            tenant: Tenant::default_tenant(),
+            job: self.job,
+            generation: Generation(1),
+            epoch: Epoch(epoch),
+            run: Run(run),
+        };
+        let at = second(i64::try_from(self.records.len()).unwrap());
+        let sealed = seal_records(&header, self.head, at, drafts).unwrap();
+        for record in &sealed {
+            self.head = Head { seq: record.seq, hash: record.hash };
+        }
+        self.records.extend(sealed);
+        self
+    }
+
+    pub(crate) const fn head(&self) -> Head {
+        self.head
+    }
+}

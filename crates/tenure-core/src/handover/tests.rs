@@ -1,0 +1,95 @@
+use super::*;
+use crate::{
+    deadline::Deadline,
+    factory::{Journal, admitted, job_id, note, run_started, second, start},
+    id::Seq,
+    limits::HANDOVER_NOTES_MAX_BYTES,
+    record::Record,
+};
+
+fn compose(journal: &Journal, up_to: u64, deadline: &Deadline) -> Option<Handover> {
+    let records: Vec<(Record, Option<Vec<u8>>)> = journal
+        .records
+        .iter()
+        .map(|record| {
+            let value = record.value.as_ref().map(|value| value.value.clone());
+            (serde_json::from_slice(&record.bytes).unwrap(), value)
+        })
+        .collect();
+    compose_handover(&records, Seq(up_to), second(480), deadline)
+}
+
+fn recovered() -> Cause {
+    Cause::Recovered { previous: Run(1), interruption: Interruption::WorkerLost, attempt: 2 }
+}
+
+fn interrupted_once() -> Journal {
+    Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch), note("read the diff"), note("wrote \"notes\"")])
+        .write(3, 2, vec![run_started(recovered()), note("of the run itself")])
+}
+
+#[test]
+fn the_json_has_the_documented_shape() {
+    let deadline = Deadline::new(start(), Some(second(3_600)));
+    let handover = compose(&interrupted_once(), 6, &deadline).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&handover.to_json().unwrap()).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json).unwrap());
+}
+
+#[test]
+fn an_input_that_is_no_text_is_flagged_as_base64() {
+    let deadline = Deadline::new(start(), None);
+    let handover = Handover::for_dispatch(job_id(), Run(1), vec![0xff, 0x00], &deadline, start());
+    let json: serde_json::Value = serde_json::from_slice(&handover.to_json().unwrap()).unwrap();
+    assert_eq!(json["input"], serde_json::json!({"encoding": "base64", "value": "/wA="}));
+    assert_eq!((&json["deadline"], &json["attempt"]), (&serde_json::Value::Null, &1.into()));
+}
+
+#[test]
+fn what_comes_after_the_start_of_the_run_is_left_out() {
+    let handover = compose(&interrupted_once(), 6, &Deadline::new(start(), None)).unwrap();
+    let texts: Vec<_> = handover.notes.iter().filter_map(|note| note.text.as_deref()).collect();
+    assert_eq!(texts, ["read the diff", "wrote \"notes\""]);
+    assert_eq!((handover.run, handover.cause), (Run(2), recovered()));
+}
+
+#[test]
+fn a_dispatch_composed_from_the_journal_equals_the_one_made_without_it() {
+    let deadline = Deadline::new(start(), Some(second(3_600)));
+    let composed = compose(&interrupted_once(), 3, &deadline);
+    let made = Handover::for_dispatch(job_id(), Run(1), b"v1.2.0".to_vec(), &deadline, second(480));
+    assert_eq!(composed, Some(made));
+}
+
+#[test]
+fn a_record_that_starts_no_run_gives_no_handover() {
+    for up_to in [1, 4, 99] {
+        assert_eq!(compose(&interrupted_once(), up_to, &Deadline::new(start(), None)), None);
+    }
+}
+
+#[test]
+fn too_many_notes_lose_the_oldest_and_say_how_many() {
+    let half = "x".repeat(HANDOVER_NOTES_MAX_BYTES / 64);
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch), note("the first"), note("the second")])
+        .write(1, 1, (0..64).map(|_| note(&half)).collect())
+        .write(3, 2, vec![run_started(recovered())]);
+    let handover = compose(&journal, journal.head().seq.0, &Deadline::new(start(), None)).unwrap();
+    assert_eq!((handover.notes.len(), handover.notes_left_out), (64, 2));
+    assert!(crate::brief::brief(&handover).contains("- (2 older notes are left out)"));
+}
+
+#[test]
+fn erased_values_are_told_as_erased() {
+    let mut journal = interrupted_once();
+    for record in &mut journal.records {
+        record.value = None;
+    }
+    let handover = compose(&journal, 6, &Deadline::new(start(), None)).unwrap();
+    assert_eq!((handover.input.as_ref(), handover.notes[0].text.as_ref()), (None, None));
+    assert!(crate::brief::brief(&handover).contains("- run 1: (this note was erased)"));
+}
