@@ -156,3 +156,27 @@ pub const GONE_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Largest frame between worker and guardian: arguments and environment of a process are 2 MiB at most by default, and
 /// JSON escapes at most sixfold.
 pub const CONTROL_FRAME_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// First pause before a worker tries another coordinator.
+pub const RECONNECT_FIRST: Duration = Duration::from_millis(100);
+/// Longest pause before a worker tries another coordinator.
+pub const RECONNECT_MAX: Duration = Duration::from_secs(5);
+/// Longest wait for a connection to a coordinator.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the answer to a registration or to the first message of a stream.
+pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause between two signs of life on an idle connection.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// A connection that leaves a sign of life unanswered for so long is given up.
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Refused epochs that a worker remembers.
+pub const REFUSED_EPOCHS_MAX: usize = 100_000;
+/// Notes of one run that may wait for their acknowledgement at the same time; the next one waits for its turn.
+pub const NOTES_IN_FLIGHT_MAX: usize = 64;
+/// The end of a run waits at most so long for the run's output to be acknowledged.
+pub const OUTPUT_SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// What a worker's runs have to end by themselves once it is told to stop, the stop-grace included.
+pub const DRAIN_GRACE: Duration = Duration::from_secs(25);
+/// How long a worker that is told to stop goes on trying to have its last ends acknowledged.
+pub const DRAIN_REPORT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Runs at the same time in one worker, where nothing is said.
+pub const SLOTS_DEFAULT: u32 = 4;
