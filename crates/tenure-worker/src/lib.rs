@@ -1,6 +1,36 @@
-//! What executes runs: the worker's own process and the processes beside it.
-//!
-//! Owns the guardian and the process runner. Contains no SQL; knows coordinators by their wire protocol alone.
+//! What executes runs: the worker's own process and the processes beside it. It keeps the worker registered and attached,
+//! carries out what it is granted, and reports until it is acknowledged. It contains no SQL and no database credential;
+//! it knows coordinators by their wire protocol alone, and decides nothing about a job beyond ending a child.
+//! Neighbours: `tenure-coordinator` at the other end of the stream, `tenure-cli`, whose binary it runs in.
 
 pub mod guardian;
 pub mod runner;
+
+mod worker;
+
+mod context;
+mod options;
+mod places;
+
+mod attachment;
+mod drain;
+mod endpoints;
+mod grant;
+mod held_runs;
+mod local_deadline;
+mod term;
+
+mod executor;
+mod journal;
+mod outbox;
+mod run_key;
+mod run_socket;
+
+#[cfg(test)]
+mod factory;
+
+pub use attachment::RegistrationRefused;
+pub use endpoints::InvalidEndpoint;
+pub use options::{InvalidOption, WorkerOptions};
+pub use places::PlacesError;
+pub use worker::{RunningWorker, ServeError, StartError, Worker};

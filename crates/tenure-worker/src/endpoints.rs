@@ -1,0 +1,106 @@
+//! The coordinators that a worker may use. Any of them will do: each attempt takes the next in turn, because whatever is
+//! wrong with one says nothing about another. It keeps no connection and remembers no failure.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use backon::{BackoffBuilder as _, ExponentialBuilder};
+use tenure_core::limits;
+use tonic::transport::{Channel, Endpoint};
+
+/// An address that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("the endpoint {given:?} is not an address of the form http://HOST:PORT")]
+pub struct InvalidEndpoint {
+    /// What was given.
+    pub given: String,
+    #[source]
+    source: Option<tonic::transport::Error>,
+}
+
+/// The coordinators, in the order in which they are tried.
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    addresses: Vec<String>,
+    targets: Vec<Endpoint>,
+    next: AtomicUsize,
+}
+
+impl Endpoints {
+    /// Reads the addresses; `http://` is added where no scheme is given.
+    pub(crate) fn parse(given: &[String]) -> Result<Self, InvalidEndpoint> {
+        if given.is_empty() {
+            return Err(InvalidEndpoint { given: String::new(), source: None });
+        }
+        let addresses: Vec<String> = given.iter().map(|address| complete_address(address)).collect();
+        let targets = addresses.iter().map(|address| parse_target(address)).collect::<Result<_, _>>()?;
+        Ok(Self { addresses, targets, next: AtomicUsize::new(0) })
+    }
+
+    /// The addresses, complete with their scheme.
+    pub(crate) fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// Connects to the next one.
+    pub(crate) async fn connect_next(&self) -> Result<Channel, tonic::transport::Error> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        self.targets[turn % self.targets.len()].connect().await
+    }
+}
+
+/// The pauses between attempts to reach a coordinator: doubling, jittered, without end.
+pub(crate) fn reconnect_pauses() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::default()
+        .with_min_delay(limits::RECONNECT_FIRST)
+        .with_max_delay(limits::RECONNECT_MAX)
+        .with_jitter()
+        .without_max_times()
+        .build()
+}
+
+fn complete_address(given: &str) -> String {
+    if given.contains("://") { given.to_owned() } else { format!("http://{given}") }
+}
+
+fn parse_target(address: &str) -> Result<Endpoint, InvalidEndpoint> {
+    let target = Endpoint::from_shared(address.to_owned())
+        .map_err(|source| InvalidEndpoint { given: address.to_owned(), source: Some(source) })?;
+    Ok(target
+        .connect_timeout(limits::CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(limits::KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(limits::KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_gets_one() {
+        let endpoints = Endpoints::parse(&["127.0.0.1:7420".to_owned()]).unwrap();
+        assert_eq!(endpoints.addresses(), ["http://127.0.0.1:7420"]);
+    }
+
+    #[test]
+    fn what_is_no_address_is_named() {
+        let refused = Endpoints::parse(&["http://a b".to_owned()]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the endpoint \"http://a b\" is not an address of the form http://HOST:PORT"
+        );
+        assert!(Endpoints::parse(&[]).is_err());
+    }
+
+    #[test]
+    fn pauses_grow_to_their_bound_and_never_end() {
+        let pauses: Vec<Duration> = reconnect_pauses().take(50).collect();
+        assert_eq!(pauses.len(), 50);
+        let longest = limits::RECONNECT_MAX * 2;
+        assert!(pauses.iter().all(|pause| *pause >= limits::RECONNECT_FIRST && *pause <= longest), "{pauses:?}");
+    }
+}

@@ -1,0 +1,195 @@
+//! What a worker does with a run, from the grant to the acknowledged end, as a list of steps. It promises that a child
+//! starts only after everything that it was promised is there, that its end is reported until it is acknowledged or
+//! another holds the job, and that nothing of the run stays on this host afterwards but what it was told to keep.
+//! Whatever keeps a child from starting is an end of the run that says so; there is no other way to fail.
+//! It judges no end: restart or conclusion is the coordinator's decision.
+//! Neighbours: `runner` starts and ends the process, `run_socket` hears the child, `outbox` carries the reports.
+
+mod conclusion;
+mod gone_report;
+mod preparation;
+mod supervision;
+
+use std::sync::Arc;
+
+use tenure_core::limits;
+use tenure_proto::v1;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, info, info_span, warn};
+
+use self::{
+    conclusion::{Conclusion, EndFate, conclude_run, report_end},
+    gone_report::report_gone,
+    preparation::{PreparedRun, prepare_run},
+    supervision::supervise_process,
+};
+use crate::{
+    context::WorkerContext,
+    grant::RunGrant,
+    held_runs::Orders,
+    run_socket::{RunVoice, serve_run_socket},
+    runner::{OutputChunk, OutputStream, RunningProcess},
+    term::HeldTerm,
+};
+
+/// A run that this worker carries out.
+#[derive(Debug, Clone)]
+pub(crate) struct Execution {
+    pub(crate) context: Arc<WorkerContext>,
+    pub(crate) term: Arc<HeldTerm>,
+    pub(crate) grant: Arc<RunGrant>,
+    pub(crate) orders: watch::Receiver<Orders>,
+}
+
+/// Starts to carry out a run that is held, in the background.
+pub(crate) fn start_run(
+    context: &Arc<WorkerContext>,
+    term: &Arc<HeldTerm>,
+    grant: RunGrant,
+    orders: watch::Receiver<Orders>,
+) {
+    context.outbox.open_run(&grant.run, grant.seq);
+    let run = &grant.run;
+    let span = info_span!("run", job = %run.job, run = run.run.0, epoch = run.epoch.0, agent = %grant.agent);
+    let execution = Execution {
+        context: Arc::clone(context),
+        term: Arc::clone(term),
+        grant: Arc::new(grant),
+        orders,
+    };
+    let abandoned = context.abandoned.clone();
+    context.runs.spawn(
+        async move {
+            // Abandoned: the worker leaves without an answer. Its guardians see it gone, and report.
+            abandoned.run_until_cancelled(carry_out_run(execution)).await;
+        }
+        .instrument(span),
+    );
+}
+
+async fn carry_out_run(execution: Execution) {
+    info!("the run starts");
+    match prepare_run(&execution) {
+        Ok(prepared) => run_child(&execution, prepared).await,
+        Err(reason) => {
+            warn!(%reason, "the run cannot start");
+            let conclusion = Conclusion::not_started(reason);
+            let fate = settle_run(&execution, conclusion).await;
+            report_unsettled_gone(&execution, &fate).await;
+        }
+    }
+}
+
+/// From the socket to the last trace of the run.
+async fn run_child(execution: &Execution, prepared: PreparedRun) {
+    let voice = Arc::new(RunVoice::new(
+        Arc::clone(&execution.context),
+        Arc::clone(&execution.grant),
+        execution.orders.clone(),
+        prepared.redactor.clone(),
+    ));
+    let socket = match serve_run_socket(prepared.socket.clone(), prepared.user.as_ref(), Arc::clone(&voice)) {
+        Ok(socket) => socket,
+        Err(error) => {
+            let reason = format!("the socket {} cannot be opened: {error}", prepared.socket.display());
+            let fate = settle_run(execution, Conclusion::not_started(reason)).await;
+            report_unsettled_gone(execution, &fate).await;
+            prepared.clean_up(execution.context.options.keep_runs);
+            return;
+        }
+    };
+    let mut process = execution.context.runner.start_process(prepared.spec.clone(), prepared.link.clone());
+    let handle = process.handle();
+    voice.speak_for(handle.clone());
+    let forwarding = Forwarding::start(execution, &mut process);
+    let supervised = supervise_process(execution, &mut process, &forwarding, prepared.stop_grace).await;
+    voice.end();
+    drop(socket);
+    forwarding.finish(execution).await;
+    let conclusion = conclude_run(execution, &supervised, &prepared).await;
+    let fate = settle_run(execution, conclusion).await;
+    report_unsettled_gone(execution, &fate).await;
+    handle.forget();
+    prepared.clean_up(execution.context.options.keep_runs);
+}
+
+/// Output on its way from the process to the outbox.
+#[derive(Debug)]
+pub(crate) struct Forwarding {
+    task: JoinHandle<()>,
+    /// Cancelled once the process has ended: then all there is was read, and stands in the queue.
+    read_whole: CancellationToken,
+}
+
+impl Forwarding {
+    /// Hands output on as fast as the window allows.
+    fn start(execution: &Execution, process: &mut RunningProcess) -> Self {
+        let (context, grant) = (Arc::clone(&execution.context), Arc::clone(&execution.grant));
+        let output = process.take_output();
+        let read_whole = CancellationToken::new();
+        let task = tokio::spawn(forward_output(context, grant, output, read_whole.clone()));
+        Self { task, read_whole }
+    }
+
+    /// Hands nothing more on.
+    pub(crate) fn stop(&self) {
+        self.task.abort();
+    }
+
+    /// Waits until everything was handed on. Whoever waits for a job and then reads its output finds all of it, where it
+    /// can be durable soon: so the end waits for that a moment.
+    async fn finish(self, execution: &Execution) {
+        self.read_whole.cancel();
+        // Stopped where the run is fenced; then there is nothing to wait for.
+        if self.task.await.is_ok() {
+            let flushed = execution.context.outbox.flush_output(&execution.grant.run);
+            let _ = timeout(limits::OUTPUT_SETTLE_TIMEOUT, flushed).await;
+        }
+    }
+}
+
+async fn forward_output(
+    context: Arc<WorkerContext>,
+    grant: Arc<RunGrant>,
+    mut output: mpsc::Receiver<OutputChunk>,
+    read_whole: CancellationToken,
+) {
+    let mut closed = false;
+    loop {
+        let chunk = tokio::select! {
+            chunk = output.recv() => chunk,
+            () = read_whole.cancelled(), if !closed => {
+                closed = true;
+                output.close();
+                continue;
+            }
+        };
+        let Some(chunk) = chunk else { return };
+        let stream = match chunk.stream {
+            OutputStream::Stdout => v1::OutputStream::Stdout,
+            OutputStream::Stderr => v1::OutputStream::Stderr,
+        };
+        context.outbox.add_output(&grant.run, stream, chunk.bytes).await;
+    }
+}
+
+/// Reports the end until it is answered, and holds the run no longer.
+async fn settle_run(execution: &Execution, conclusion: Conclusion) -> EndFate {
+    let fate = report_end(execution, conclusion).await;
+    info!(?fate, "the run is over");
+    execution.context.outbox.close_run(&execution.grant.run);
+    execution.context.held.release(&execution.grant.run);
+    fate
+}
+
+/// Another settled the run without knowing whether its child is gone: say that it is.
+async fn report_unsettled_gone(execution: &Execution, fate: &EndFate) {
+    if let EndFate::Fenced(how) = fate {
+        report_gone(execution, how.clone()).await;
+    }
+}

@@ -1,0 +1,199 @@
+//! What is said about a run's end, and to whom it is said until somebody answers. What ended the run goes before how the
+//! child then exited: after an ask, no exit code is a verdict.
+
+use bytes::Bytes;
+use tenure_core::{
+    id::{Epoch, Seq},
+    limits,
+    run_ref::RunRef,
+    settlement::RunEnd,
+};
+use tenure_proto::v1;
+use tracing::{error, warn};
+
+use super::{Execution, preparation::PreparedRun, supervision::{Asked, Supervised}};
+use crate::{
+    held_runs::{Orders, StandingNotice},
+    journal::{EndReport, Report, ReportAnswer},
+    runner::{ProcessEnd, RunDirectoryError},
+};
+
+/// The exit code of what Tenure itself refused, as everywhere: here a result that cannot be taken.
+const REFUSED_EXIT_CODE: i32 = 125;
+
+/// How a run ended, as far as its child is concerned.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Conclusion {
+    pub(super) end: RunEnd,
+    pub(super) result: Option<Bytes>,
+    pub(super) output_truncated: bool,
+}
+
+/// What became of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EndFate {
+    /// It is durable.
+    Acknowledged,
+    /// Another settled the run, who may not know that the child is gone: it is, and so it ended.
+    Fenced(RunEnd),
+    /// There is nobody to tell.
+    Void,
+}
+
+impl Conclusion {
+    /// A child that never was.
+    pub(super) fn not_started(reason: String) -> Self {
+        Self { end: RunEnd::NotStarted { reason }, result: None, output_truncated: false }
+    }
+}
+
+/// Concludes from what was seen of the process, and reads the result where there is one.
+pub(super) async fn conclude_run(
+    execution: &Execution,
+    supervised: &Supervised,
+    prepared: &PreparedRun,
+) -> Conclusion {
+    let outcome = &supervised.outcome;
+    let (end, result) = match judge_end(&outcome.end, supervised.asked) {
+        RunEnd::ExitCode(0) => take_result(execution, prepared).await,
+        end => (end, None),
+    };
+    Conclusion { end, result, output_truncated: outcome.output_truncated }
+}
+
+/// What ended the run. A notice is not looked at here: it is named where the end is reported, because it may still come.
+fn judge_end(end: &ProcessEnd, asked: Option<Asked>) -> RunEnd {
+    match (end, asked) {
+        (ProcessEnd::NotStarted { reason }, _) => RunEnd::NotStarted { reason: reason.clone() },
+        (_, Some(Asked::Drain | Asked::LocalDeadline | Asked::Fenced)) | (ProcessEnd::ContactLost, _) => {
+            RunEnd::ContactLost
+        }
+        (ProcessEnd::ExitCode(code), _) => RunEnd::ExitCode(*code),
+        (ProcessEnd::Signal(signal), _) => RunEnd::Signal(*signal),
+        (ProcessEnd::OwnTimeout { limit }, _) => RunEnd::OwnTimeout { limit_ms: milliseconds(*limit) },
+        (ProcessEnd::IdleTimeout { limit }, _) => RunEnd::IdleTimeout { limit_ms: milliseconds(*limit) },
+    }
+}
+
+/// A result that cannot be taken is no success: whoever waits for it would find nothing. The child's stderr says why.
+async fn take_result(execution: &Execution, prepared: &PreparedRun) -> (RunEnd, Option<Bytes>) {
+    let read = prepared.directory.read_result().map_err(|error| describe(&error)).and_then(|result| {
+        let redacted = result.map(|bytes| prepared.redactor.redact(&bytes));
+        match redacted {
+            Some(bytes) if u64::try_from(bytes.len()).is_ok_and(|length| length > limits::VALUE_MAX_BYTES) => {
+                let length_bytes = bytes.len();
+                Err(format!("the redacted result has {length_bytes} bytes, and {} are allowed", limits::VALUE_MAX_BYTES))
+            }
+            taken => Ok(taken.map(Bytes::from)),
+        }
+    });
+    match read {
+        Ok(result) => (RunEnd::ExitCode(0), result),
+        Err(why) => {
+            warn!(%why, "the result cannot be taken");
+            let line = Bytes::from(format!("tenure: {why}\n"));
+            execution.context.outbox.add_output(&execution.grant.run, v1::OutputStream::Stderr, line).await;
+            (RunEnd::ExitCode(REFUSED_EXIT_CODE), None)
+        }
+    }
+}
+
+fn describe(error: &RunDirectoryError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+fn milliseconds(span: std::time::Duration) -> u64 {
+    tenure_core::deadline::duration_ms(span)
+}
+
+/// Reports the end until it is answered for good. Where a notice stands that was not seen, it is answered first.
+pub(super) async fn report_end(execution: &Execution, conclusion: Conclusion) -> EndFate {
+    loop {
+        let report = compose_report(&conclusion, &execution.orders.borrow());
+        let (said, named) = (report.end.clone(), Seq(report.last_notice_seq));
+        let answer = execution.context.outbox.add_report(&execution.grant.run, Report::End(report)).await;
+        match answer {
+            Ok(ReportAnswer::Applied(_) | ReportAnswer::Fenced { applied: Some(_), .. }) => {
+                return EndFate::Acknowledged;
+            }
+            Ok(ReportAnswer::Notice { seq, kind }) if seq > named => {
+                let notice = StandingNotice { seq, kind };
+                execution.context.held.give_notice(&execution.grant.run, notice);
+            }
+            Ok(ReportAnswer::Fenced { held_by, epoch, applied: None }) => {
+                return fenced_fate(&execution.grant.run, held_by.as_deref(), epoch, said);
+            }
+            Ok(ReportAnswer::Notice { seq, kind }) => {
+                error!(seq = seq.0, %kind, "the end was answered with a notice that it had named");
+                return EndFate::Void;
+            }
+            Ok(ReportAnswer::Refused { code, message }) => {
+                // The lease then counts as lost, and is settled as one.
+                error!(%code, %message, "the end of the run was refused for good");
+                return EndFate::Void;
+            }
+            Ok(ReportAnswer::Sealed | ReportAnswer::Missing) | Err(_) => return EndFate::Void,
+        }
+    }
+}
+
+fn fenced_fate(run: &RunRef, held_by: Option<&str>, epoch: Epoch, said: RunEnd) -> EndFate {
+    tracing::info!(held_by, epoch = epoch.0, yours = run.epoch.0, "the end came too late");
+    EndFate::Fenced(said)
+}
+
+/// The end as it is to be said with what stands now. A cancel goes before the end's own cause.
+fn compose_report(conclusion: &Conclusion, orders: &Orders) -> EndReport {
+    let cancelled = orders.notice.as_ref().is_some_and(StandingNotice::is_cancel);
+    EndReport {
+        end: if cancelled { RunEnd::Cancel } else { conclusion.end.clone() },
+        result: if cancelled { None } else { conclusion.result.clone() },
+        last_notice_seq: orders.notice.as_ref().map_or(0, |notice| notice.seq.0),
+        output_truncated: conclusion.output_truncated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::held_runs::CANCEL_REQUESTED;
+
+    #[test]
+    fn after_an_ask_no_exit_code_is_a_verdict() {
+        let exited = ProcessEnd::ExitCode(0);
+        assert_eq!(judge_end(&exited, None), RunEnd::ExitCode(0));
+        for asked in [Asked::Drain, Asked::LocalDeadline, Asked::Fenced] {
+            assert_eq!(judge_end(&exited, Some(asked)), RunEnd::ContactLost, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn limits_are_named_in_milliseconds() {
+        let idle = ProcessEnd::IdleTimeout { limit: Duration::from_millis(1_500) };
+        assert_eq!(judge_end(&idle, None), RunEnd::IdleTimeout { limit_ms: 1_500 });
+    }
+
+    #[test]
+    fn a_success_that_meets_a_cancel_is_reported_as_cancelled_and_names_the_notice() {
+        let success = Conclusion {
+            end: RunEnd::ExitCode(0),
+            result: Some(Bytes::from_static(b"done")),
+            output_truncated: false,
+        };
+        let unseen = compose_report(&success, &Orders::default());
+        assert_eq!((unseen.end, unseen.last_notice_seq), (RunEnd::ExitCode(0), 0));
+        let notice = Some(StandingNotice { seq: Seq(7), kind: CANCEL_REQUESTED.to_owned() });
+        let seen = compose_report(&success, &Orders { notice, fenced: None });
+        assert_eq!((seen.end, seen.result, seen.last_notice_seq), (RunEnd::Cancel, None, 7));
+    }
+
+    #[test]
+    fn a_notice_of_another_kind_is_named_and_changes_no_end() {
+        let failed = Conclusion { end: RunEnd::ExitCode(3), result: None, output_truncated: true };
+        let notice = Some(StandingNotice { seq: Seq(9), kind: "steered".to_owned() });
+        let report = compose_report(&failed, &Orders { notice, fenced: None });
+        assert_eq!((report.end, report.last_notice_seq), (RunEnd::ExitCode(3), 9));
+    }
+}

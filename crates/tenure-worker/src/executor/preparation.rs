@@ -1,0 +1,184 @@
+//! Everything that has to be there before a child starts: its declaration read, its user, its directory and files, its
+//! environment, its limits. The first thing that is not there ends the run, naming it.
+
+use std::{
+    error::Error,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tenure_core::{
+    deadline::{clamp, duration_ms},
+    declaration::{Command, Declaration, Stdin},
+};
+use tracing::warn;
+
+use super::Execution;
+use crate::{
+    grant::RunGrant,
+    guardian::{BootInstant, ReportIdentity, RunSecret},
+    runner::{
+        EnvironmentPlan, GuardLink, ProcessCommand, ProcessSpec, ProcessStdin, Redactor, ResourceLimits,
+        RunDirectory, RunFiles, RunUser, compose_environment, ensure_socket_path, resolve_user,
+    },
+};
+
+/// How many hexadecimal digits of a job's id name its socket: paths of sockets are short, and with the epoch so many tell
+/// the runs of one worker apart.
+const SOCKET_NAME_DIGITS: usize = 12;
+
+/// A run whose child can be started.
+#[derive(Debug)]
+pub(super) struct PreparedRun {
+    pub(super) spec: ProcessSpec,
+    pub(super) link: GuardLink,
+    pub(super) directory: RunDirectory,
+    pub(super) socket: PathBuf,
+    pub(super) user: Option<RunUser>,
+    pub(super) redactor: Redactor,
+    pub(super) stop_grace: Duration,
+}
+
+impl PreparedRun {
+    /// Removes the run's directory.
+    pub(super) fn clean_up(self, keep: bool) {
+        let path = self.directory.path().to_owned();
+        if !keep && let Err(error) = self.directory.remove() {
+            warn!(%error, path = %path.display(), "the directory of the run could not be removed");
+        }
+    }
+}
+
+/// Prepares a run; the error says for a person what is missing.
+pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> {
+    let grant = &*execution.grant;
+    let declaration = Declaration::parse(&grant.declaration).map_err(|error| describe(&error))?;
+    let user = choose_user(execution, &declaration)?;
+    let socket = socket_path(execution);
+    ensure_socket_path(&socket).map_err(|error| describe(&error))?;
+    let files = RunFiles { input: &grant.input, handover: &grant.handover, brief: &grant.brief };
+    let directory = RunDirectory::create(run_path(execution), &files, user.as_ref())
+        .map_err(|error| describe(&error))?;
+    let plan = plan_environment(execution, &declaration, &directory, &socket, user.as_ref());
+    let (environment, redactor) =
+        compose_environment(&plan, |name| std::env::var_os(name)).map_err(|error| describe(&error))?;
+    let spec = ProcessSpec {
+        run_name: run_name(grant),
+        command: choose_command(&declaration),
+        environment,
+        cwd: declaration.cwd().map_or_else(|| directory.path().to_owned(), PathBuf::from),
+        stdin: choose_stdin(&declaration, &directory),
+        user: user.clone(),
+        limits: ResourceLimits { memory_bytes: declaration.memory_bytes(), cpu_cores: declaration.cpu_cores() },
+        run_directory: directory.path().to_owned(),
+        stop_grace: declaration.stop_grace(),
+        timeout: clamp_timeout(grant, declaration.timeout()),
+        idle_timeout: declaration.idle_timeout(),
+        output_limit_bytes: declaration.output_limit_bytes(),
+        redactor: redactor.clone(),
+    };
+    let stop_grace = spec.stop_grace;
+    Ok(PreparedRun { spec, link: compose_link(execution), directory, socket, user, redactor, stop_grace })
+}
+
+/// The agent's user goes before the worker's setting.
+fn choose_user(execution: &Execution, declaration: &Declaration) -> Result<Option<RunUser>, String> {
+    match declaration.user() {
+        Some(name) => resolve_user(name).map(Some).map_err(|error| describe(&error)),
+        None => Ok(execution.context.run_as.clone()),
+    }
+}
+
+fn choose_command(declaration: &Declaration) -> ProcessCommand {
+    match declaration.command() {
+        Command::Argv(argv) => ProcessCommand::Argv(argv),
+        Command::Script(text) => ProcessCommand::Script(text),
+    }
+}
+
+fn choose_stdin(declaration: &Declaration, directory: &RunDirectory) -> ProcessStdin {
+    match declaration.stdin() {
+        Stdin::Input => ProcessStdin::File(directory.path().join("input")),
+        Stdin::Nothing => ProcessStdin::None,
+    }
+}
+
+/// What is left to the session's deadline bounds the child's own timeout, here and never later.
+fn clamp_timeout(grant: &RunGrant, own: Duration) -> Duration {
+    let now = grant.database_time(BootInstant::now());
+    let remaining =
+        grant.deadline_at.map(|deadline| deadline.duration_since(now).try_into().unwrap_or(Duration::ZERO));
+    clamp(Some(own), remaining).unwrap_or(own)
+}
+
+fn plan_environment(
+    execution: &Execution,
+    declaration: &Declaration,
+    directory: &RunDirectory,
+    socket: &Path,
+    user: Option<&RunUser>,
+) -> EnvironmentPlan {
+    let grant = &*execution.grant;
+    let mut tenure = directory.compose_variables();
+    tenure.extend(
+        [
+            ("TENURE_SOCKET", socket.to_string_lossy().into_owned()),
+            ("TENURE_JOB", grant.run.job.to_string()),
+            ("TENURE_RUN", grant.run.run.to_string()),
+            ("TENURE_EPOCH", grant.run.epoch.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    tenure.extend(grant.deadline_at.map(|deadline| ("TENURE_DEADLINE".to_owned(), deadline.to_string())));
+    EnvironmentPlan {
+        tenure_directory: execution.context.options.program.parent().map(PathBuf::from),
+        home: user.map(|user| user.home.clone()),
+        traceparent: Some(grant.traceparent.clone()).filter(|given| !given.is_empty()),
+        tenure,
+        agent: declaration.env(),
+        secrets: declaration.secrets(),
+    }
+}
+
+fn compose_link(execution: &Execution) -> GuardLink {
+    let (grant, term) = (&execution.grant, &execution.term);
+    GuardLink {
+        deadline: term.deadline(),
+        margin: term.margin(),
+        report: Some(ReportIdentity {
+            tenant: grant.run.tenant.to_string(),
+            job: grant.run.job.to_string(),
+            epoch: grant.run.epoch.0,
+            generation: grant.run.generation.0,
+            secret: RunSecret::from_bytes(grant.secret.to_vec()),
+            endpoints: execution.context.endpoints.addresses().to_vec(),
+            ttl_ms: duration_ms(term.ttl()),
+        }),
+    }
+}
+
+fn run_name(grant: &RunGrant) -> String {
+    format!("{}-{}", grant.run.job, grant.run.epoch)
+}
+
+fn run_path(execution: &Execution) -> PathBuf {
+    execution.context.places.runs().join(run_name(&execution.grant))
+}
+
+fn socket_path(execution: &Execution) -> PathBuf {
+    let run = &execution.grant.run;
+    let digits = run.job.0.as_simple().to_string();
+    let ending = &digits[digits.len() - SOCKET_NAME_DIGITS..];
+    execution.context.places.sockets().join(format!("{ending}-{}", run.epoch))
+}
+
+/// An error with all its causes.
+fn describe(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        said = format!("{said}: {source}");
+        cause = source.source();
+    }
+    said
+}

@@ -1,0 +1,188 @@
+//! A whole worker, from its start to its end. It puts the parts together and takes them apart again in the order that
+//! loses nothing: no new runs, then the runs, then their last reports, then the stream.
+
+use std::{io, sync::Arc};
+
+use tenure_core::limits;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, warn};
+
+use crate::{
+    attachment::{RegistrationRefused, keep_attached},
+    context::WorkerContext,
+    drain::Drain,
+    guardian::detect_fencing,
+    held_runs::HeldRuns,
+    options::{InvalidOption, WorkerOptions, check_options},
+    outbox::Outbox,
+    places::{Places, PlacesError},
+    runner::{GuardCommand, ProcessRunner},
+};
+
+/// A worker that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An option that cannot be.
+    #[error("the worker {name:?} cannot start as it is told to")]
+    Option {
+        /// The worker's name, as given.
+        name: String,
+        /// Which option, and why.
+        #[source]
+        source: InvalidOption,
+    },
+    /// Its directories.
+    #[error(transparent)]
+    Places(#[from] PlacesError),
+}
+
+/// Starts workers.
+#[derive(Debug)]
+pub struct Worker;
+
+impl Worker {
+    /// Starts a worker in the background. It registers and attaches as soon as a coordinator answers, and goes on trying
+    /// until then. Call it early inside a runtime: finding out how children can be fenced forks once.
+    ///
+    /// # Errors
+    /// An option that cannot be, or a directory that cannot be made.
+    pub fn start(options: WorkerOptions) -> Result<RunningWorker, StartError> {
+        let checked = check_options(&options)
+            .map_err(|source| StartError::Option { name: options.name.clone(), source })?;
+        let places = Places::make(&options)?;
+        let context = Arc::new(WorkerContext {
+            name: checked.name,
+            endpoints: checked.endpoints,
+            run_as: checked.run_as,
+            runner: ProcessRunner::new(choose_guard(&options), detect_fencing()),
+            held: HeldRuns::new(options.slots),
+            outbox: Outbox::new(),
+            drain: Drain::new(),
+            runs: TaskTracker::new(),
+            places,
+            abandoned: CancellationToken::new(),
+            attached: watch::Sender::new(false),
+            options,
+        });
+        info!(worker = %context.name, slots = context.options.slots, fencing = ?context.runner.fencing(), "the worker starts");
+        let attachment = tokio::spawn(keep_attached(Arc::clone(&context)));
+        Ok(RunningWorker { context, attachment })
+    }
+}
+
+/// A worker that is under way.
+#[derive(Debug)]
+pub struct RunningWorker {
+    context: Arc<WorkerContext>,
+    attachment: JoinHandle<RegistrationRefused>,
+}
+
+impl RunningWorker {
+    /// Waits until a coordinator has attached the worker.
+    pub async fn wait_until_attached(&self) {
+        let mut attached = self.context.attached.subscribe();
+        // The sender lives in the context, which this holds.
+        let _ = attached.wait_for(|attached| *attached).await;
+    }
+
+    /// Takes no more runs from now on, and lets those that are under way end by themselves for the drain grace less their
+    /// stop-grace. Called again, it shortens the grace to nothing: what still runs is killed.
+    pub fn begin_shutdown(&self) {
+        self.context.drain.advance();
+    }
+
+    /// Stops: takes no more runs, waits for those under way as [`RunningWorker::begin_shutdown`] says, has their ends
+    /// acknowledged where a coordinator answers in time, and leaves.
+    pub async fn shutdown(self) {
+        if self.context.drain.is_serving() {
+            self.begin_shutdown();
+        }
+        self.context.runs.close();
+        self.context.drain.grace_over_or(self.context.held.wait_until_empty()).await;
+        if timeout(limits::DRAIN_REPORT_TIMEOUT, self.context.held.wait_until_empty()).await.is_err() {
+            warn!("not every end was acknowledged; the guardians report what is missing");
+        }
+        info!(worker = %self.context.name, "the worker has stopped");
+    }
+
+    /// Serves until SIGTERM or SIGINT, then shuts down; a second signal shortens the grace to nothing.
+    ///
+    /// # Errors
+    /// The fleet does not take the worker, or the signals cannot be received.
+    pub async fn serve_until_signalled(mut self) -> Result<(), ServeError> {
+        let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
+        tokio::select! {
+            refused = &mut self.attachment => return Err(read_refusal(refused)),
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        info!("the worker drains: no new runs; a second signal ends what still runs");
+        self.begin_shutdown();
+        let context = Arc::clone(&self.context);
+        let hasten = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            context.drain.advance();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = self.shutdown() => {}
+            () = hasten => {}
+        }
+        Ok(())
+    }
+
+    /// Waits until the fleet refuses the worker for good, which it otherwise never does.
+    pub async fn wait_until_refused(&mut self) -> ServeError {
+        read_refusal((&mut self.attachment).await)
+    }
+}
+
+/// A worker that is dropped leaves without waiting for anything, as one that was killed: its guardians end its children
+/// and report.
+impl Drop for RunningWorker {
+    fn drop(&mut self) {
+        self.attachment.abort();
+        self.context.abandoned.cancel();
+    }
+}
+
+/// Why a worker stopped that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The fleet does not take it.
+    #[error(transparent)]
+    Refused(RegistrationRefused),
+    /// The host's signals.
+    #[error("the worker cannot receive signals")]
+    Signals(#[source] io::Error),
+    /// A defect of ours.
+    #[error("the worker's attachment failed")]
+    Failed(#[source] tokio::task::JoinError),
+}
+
+fn read_refusal(ended: Result<RegistrationRefused, tokio::task::JoinError>) -> ServeError {
+    match ended {
+        Ok(refused) => ServeError::Refused(refused),
+        Err(error) => ServeError::Failed(error),
+    }
+}
+
+/// This very program, also where its file was replaced since it started; another one by its path.
+fn choose_guard(options: &WorkerOptions) -> GuardCommand {
+    let same = std::env::current_exe().is_ok_and(|own| own == options.program);
+    if same {
+        GuardCommand::default()
+    } else {
+        GuardCommand { program: options.program.clone(), arguments: vec!["guard".into()] }
+    }
+}
