@@ -191,7 +191,7 @@ impl PickedRow {
             epoch: Epoch(from_bigint(self.head_epoch)).next(),
             run: Run(from_integer(self.run)).next(),
         };
-        let attempt = attempt_of(&cause);
+        let attempt = cause.attempt();
         let record = seal_claim(request, &header, before, self.head_at.0, &cause)?;
         let document =
             self.document.ok_or_else(|| reader.unknown("declaration", hex::encode(&self.declaration)))?;
@@ -231,18 +231,11 @@ fn seal_claim(
         worker: request.worker.clone(),
         term: request.term,
         attach: request.attach,
-        attempt: attempt_of(cause),
+        attempt: cause.attempt(),
         cause: cause.clone(),
     });
     // Time never goes back along the chain.
     let sealed = seal_records(header, head, request.at.max(head_at), vec![draft]);
     let mut sealed = sealed.map_err(|source| StoreError::seal(ATTEMPTED, source))?;
     sealed.pop().ok_or_else(|| Reader(ATTEMPTED).unknown("record of a claim", "none".to_owned()))
-}
-
-const fn attempt_of(cause: &Cause) -> u32 {
-    match cause {
-        Cause::Dispatch => 1,
-        Cause::Recovered { attempt, .. } => *attempt,
-    }
 }
