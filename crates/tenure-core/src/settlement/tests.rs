@@ -1,3 +1,5 @@
+//! What every end of a run makes of its job, and what holds for every settlement.
+
 use proptest::prelude::*;
 
 use super::*;
