@@ -291,6 +291,17 @@ fn past_the_deadline_and_without_hops_nothing_is_restarted() {
 }
 
 #[test]
+fn a_ready_job_past_its_deadline_is_concluded_and_any_other_is_left_alone() {
+    let late = JobFacts { now: second(3_600), ..facts(State::Ready) };
+    let Ok(Decision::Write(plan)) = plan_denial(&late) else { panic!("no plan") };
+    assert_eq!(kinds(&plan), ["deadline_denied", "job_concluded"]);
+    assert_eq!((plan.epoch, plan.changes.ready.clone()), (Epoch(1), ReadyChange::Delete));
+    assert_eq!(job(&plan).state, Some(State::Exhausted));
+    assert_eq!(plan_denial(&facts(State::Ready)), Ok(Decision::Already));
+    assert_eq!(plan_denial(&JobFacts { now: second(3_600), ..running() }), Ok(Decision::Already));
+}
+
+#[test]
 fn policies_that_want_a_person_interrupt_the_job_and_name_the_denial() {
     for (policy, denial) in [(Policy::Manual, Denial::NeedsAHuman), (Policy::Never, Denial::PolicyForbids)] {
         let mut strict = running();
