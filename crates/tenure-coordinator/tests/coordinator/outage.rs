@@ -70,7 +70,7 @@ async fn a_coordinator_that_stops_says_so_to_its_workers_and_ends_its_watches() 
     let request = v1::WatchJobRequest { job, from_seq: 0 };
     let mut watch = fleet.jobs().watch_job(request).await.unwrap().into_inner();
     let (second, channel) = fleet.start_another().await;
-    drop(fleet.coordinator.shutdown(PATIENCE).await);
+    fleet.coordinator.shutdown(PATIENCE).await;
     assert_eq!(reason::<()>(Err(worker.hear_end().await)), Reason::CoordinatorUnavailable);
     let end = loop {
         match watch.message().await {
