@@ -1,0 +1,168 @@
+//! The client: one for a whole program, cheap to clone. It asks one coordinator, and the next one where that does not
+//! answer. What must not be carried out twice is repeated only while it was certainly never sent.
+
+use std::time::Duration;
+
+use backon::Retryable as _;
+use tenure_core::limits::MESSAGE_MAX_BYTES;
+use tenure_proto::v1;
+use tokio::time::timeout;
+use tonic::{Response, Status, transport::Channel};
+
+use crate::{
+    endpoint::Endpoints,
+    error::ClientError,
+    retry::{Failure, pauses},
+};
+
+/// How patient a client is.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientOptions {
+    /// How much time a call may spend in pauses between attempts.
+    pub patience: Duration,
+    /// How long one attempt may take.
+    pub call_timeout: Duration,
+    /// How much time a stream may spend in pauses before it has gone on again.
+    pub stream_patience: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(10),
+            call_timeout: Duration::from_secs(30),
+            stream_patience: Duration::from_secs(120),
+        }
+    }
+}
+
+/// Whether carrying a call out twice is the same as once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// It only reads.
+    Reads,
+    /// It writes, and twice is the same as once.
+    Harmless,
+    /// It writes: only what was never sent is sent again.
+    OnlyUnsent,
+}
+
+/// A client of a fleet.
+#[derive(Debug, Clone)]
+pub struct Client {
+    endpoints: Endpoints,
+    pub(crate) options: ClientOptions,
+}
+
+impl Client {
+    /// A client of the coordinators at these addresses (`host:port`, `http://host:port`, `unix:/path`). Nothing is sent
+    /// before the first call.
+    ///
+    /// # Errors
+    /// There is no address, or one that is none.
+    pub fn connect(addresses: &[impl AsRef<str>]) -> Result<Self, ClientError> {
+        Self::connect_with(addresses, ClientOptions::default())
+    }
+
+    /// The same with other settings.
+    ///
+    /// # Errors
+    /// As `connect`.
+    pub fn connect_with(addresses: &[impl AsRef<str>], options: ClientOptions) -> Result<Self, ClientError> {
+        Ok(Self { endpoints: Endpoints::read(addresses)?, options })
+    }
+
+    /// Asks until it is answered, refused, or patience runs out.
+    pub(crate) async fn call<T, F, Fut>(&self, repeat: Repeat, operation: F) -> Result<T, ClientError>
+    where
+        F: Fn(Channel) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        let attempt = || self.call_once(&operation);
+        attempt
+            .retry(pauses(self.options.patience))
+            .when(|failure| may_repeat(repeat, failure))
+            .notify(|failure, _pause| self.leave(failure))
+            .await
+            .map_err(|failure| self.explain(repeat, failure))
+    }
+
+    /// Asks the present coordinator once.
+    pub(crate) async fn call_once<T, F, Fut>(&self, operation: &F) -> Result<T, Failure>
+    where
+        F: Fn(Channel) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        let (place, coordinator) = self.endpoints.present();
+        let limit = self.options.call_timeout;
+        let answer = match timeout(limit, operation(coordinator.channel.clone())).await {
+            Ok(answer) => answer,
+            Err(_elapsed) => {
+                Err(Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs())))
+            }
+        };
+        answer
+            .map(Response::into_inner)
+            .map_err(|status| Failure::classify(&coordinator.address, place, status))
+    }
+
+    /// Makes a failure of a message on an open stream.
+    pub(crate) fn broken(&self, status: Status) -> Failure {
+        let (place, coordinator) = self.endpoints.present();
+        Failure::classify(&coordinator.address, place, status)
+    }
+
+    /// The address of the coordinator that is asked at present.
+    pub(crate) fn present_endpoint(&self) -> String {
+        self.endpoints.present().1.address.clone()
+    }
+
+    /// Turns to the next coordinator, where this one did not answer.
+    pub(crate) fn leave(&self, failure: &Failure) {
+        match failure {
+            Failure::Refused(_) => {}
+            Failure::NotSent { place, endpoint, status } | Failure::NoAnswer { place, endpoint, status } => {
+                tracing::debug!(endpoint, %status, "a coordinator does not answer");
+                self.endpoints.leave(*place);
+            }
+        }
+    }
+
+    /// The error that a caller sees.
+    pub(crate) fn explain(&self, repeat: Repeat, failure: Failure) -> ClientError {
+        match (failure, repeat) {
+            (Failure::Refused(refusal), _) => ClientError::Refused(refusal),
+            (Failure::NoAnswer { endpoint, status, .. }, Repeat::Harmless | Repeat::OnlyUnsent) => {
+                ClientError::OutcomeUnknown { endpoint, source: Box::new(status) }
+            }
+            (Failure::NotSent { status, .. } | Failure::NoAnswer { status, .. }, _) => {
+                ClientError::Unavailable { endpoints: self.endpoints.to_string(), source: Box::new(status) }
+            }
+        }
+    }
+}
+
+/// Whether a failed call is tried again.
+fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
+    match failure {
+        Failure::Refused(_) => false,
+        Failure::NotSent { .. } => true,
+        Failure::NoAnswer { .. } => repeat != Repeat::OnlyUnsent,
+    }
+}
+
+pub(crate) type JobService = v1::job_service_client::JobServiceClient<Channel>;
+pub(crate) type AgentService = v1::agent_service_client::AgentServiceClient<Channel>;
+pub(crate) type WorkerService = v1::worker_service_client::WorkerServiceClient<Channel>;
+
+pub(crate) fn job_service(channel: Channel) -> JobService {
+    JobService::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES)
+}
+
+pub(crate) fn agent_service(channel: Channel) -> AgentService {
+    AgentService::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES)
+}
+
+pub(crate) fn worker_service(channel: Channel) -> WorkerService {
+    WorkerService::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES)
+}

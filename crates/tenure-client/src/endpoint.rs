@@ -1,0 +1,116 @@
+//! The endpoints of a fleet: any coordinator will do. Connections are made when they are first used, are kept, and notice
+//! by keepalive that the other side is gone. It does not decide what is worth repeating: that is `retry`.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tonic::transport::{Channel, Endpoint};
+
+use crate::error::ClientError;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a connection is asked whether it still stands.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the answer to that may take.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One coordinator's address and the connection to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Coordinator {
+    pub(crate) address: String,
+    pub(crate) channel: Channel,
+}
+
+/// The coordinators that may be asked, and which one is asked at present.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoints {
+    coordinators: Arc<[Coordinator]>,
+    present: Arc<AtomicUsize>,
+}
+
+impl Endpoints {
+    /// Reads the addresses: `host:port`, `http://host:port` or `unix:/path`; connects to none of them yet.
+    pub(crate) fn read(addresses: &[impl AsRef<str>]) -> Result<Self, ClientError> {
+        let coordinators: Arc<[Coordinator]> = addresses
+            .iter()
+            .map(|address| address.as_ref().trim())
+            .filter(|address| !address.is_empty())
+            .map(open_coordinator)
+            .collect::<Result<_, _>>()?;
+        if coordinators.is_empty() {
+            return Err(ClientError::NoEndpoint);
+        }
+        Ok(Self { coordinators, present: Arc::default() })
+    }
+
+    /// The coordinator that is asked at present, and its place in the list.
+    pub(crate) fn present(&self) -> (usize, &Coordinator) {
+        let place = self.present.load(Ordering::Relaxed) % self.coordinators.len();
+        (place, &self.coordinators[place])
+    }
+
+    /// Goes on to the next one, unless somebody else has already gone on from the one that failed.
+    pub(crate) fn leave(&self, failed: usize) {
+        let next = (failed + 1) % self.coordinators.len();
+        let _already_left = self.present.compare_exchange(failed, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Display for Endpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses: Vec<&str> = self.coordinators.iter().map(|c| c.address.as_str()).collect();
+        f.write_str(&addresses.join(", "))
+    }
+}
+
+fn open_coordinator(address: &str) -> Result<Coordinator, ClientError> {
+    let uri = match address.split_once(':') {
+        Some(("https", _)) => return Err(ClientError::EndpointNotSupported { address: address.to_owned() }),
+        Some(("http" | "unix", _)) => address.to_owned(),
+        _ => format!("http://{address}"),
+    };
+    let endpoint = Endpoint::from_shared(uri)
+        .map_err(|source| ClientError::InvalidEndpoint { address: address.to_owned(), source })?;
+    let channel = endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true)
+        .connect_lazy();
+    Ok(Coordinator { address: address.to_owned(), channel })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_next_endpoint_is_asked_once_however_many_saw_the_failure() {
+        let endpoints = Endpoints::read(&["127.0.0.1:1", "http://127.0.0.1:2", "127.0.0.1:3"]).unwrap();
+        assert_eq!(endpoints.present().0, 0);
+        endpoints.leave(0);
+        endpoints.leave(0);
+        assert_eq!(endpoints.present().0, 1);
+        endpoints.leave(1);
+        endpoints.leave(2);
+        assert_eq!(endpoints.present().0, 0);
+    }
+
+    #[tokio::test]
+    async fn addresses_that_are_none_are_refused() {
+        assert!(matches!(Endpoints::read(&["", " "]), Err(ClientError::NoEndpoint)));
+        assert!(matches!(Endpoints::read(&["not an address"]), Err(ClientError::InvalidEndpoint { .. })));
+        assert!(matches!(
+            Endpoints::read(&["https://fleet.example:7420"]),
+            Err(ClientError::EndpointNotSupported { .. })
+        ));
+    }
+}

@@ -1,0 +1,124 @@
+//! Reading jobs and acting on them. A job is named by its whole id, or by an ending of it that no other job has.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use tenure_core::{id::Epoch, job::State};
+use tenure_proto::{
+    convert::{state::write_state, time::write_timestamp},
+    v1,
+};
+
+use crate::{
+    Client, ClientError,
+    client::{Repeat, job_service},
+    job::{Job, JobPage},
+};
+
+/// Which jobs a listing shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Only these states. Empty: all.
+    pub states: Vec<State>,
+    /// Only this agent.
+    pub agent: Option<String>,
+    /// Only jobs submitted at or after.
+    pub since: Option<Timestamp>,
+    /// Only jobs that bear all of these labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Client {
+    /// Reads one job.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn get_job(&self, job: &str) -> Result<Job, ClientError> {
+        let request = v1::GetJobRequest { job: job.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { job_service(channel).get_job(request).await }
+        };
+        Ok(Job::read(self.call(Repeat::Reads, ask).await?.job)?)
+    }
+
+    /// Reads a page of jobs, newest first; a limit of 0 leaves the size to the fleet.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn list_jobs(
+        &self,
+        filter: &JobFilter,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<JobPage, ClientError> {
+        let request = v1::ListJobsRequest {
+            states: filter.states.iter().map(|state| write_state(*state) as i32).collect(),
+            agent: filter.agent.clone().unwrap_or_default(),
+            since: filter.since.map(write_timestamp),
+            labels: filter.labels.clone().into_iter().collect(),
+            limit,
+            cursor: cursor.unwrap_or_default().to_owned(),
+        };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { job_service(channel).list_jobs(request).await }
+        };
+        Ok(JobPage::read(self.call(Repeat::Reads, ask).await?)?)
+    }
+
+    /// Reads what a job returned.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn get_result(&self, job: &str) -> Result<Bytes, ClientError> {
+        let request = v1::GetResultRequest { job: job.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { job_service(channel).get_result(request).await }
+        };
+        Ok(self.call(Repeat::Reads, ask).await?.result)
+    }
+
+    /// Asks for a job to be cancelled. True beside the job: an earlier request stands.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn cancel_job(&self, job: &str, why: &str) -> Result<(Job, bool), ClientError> {
+        let request = v1::CancelJobRequest { job: job.to_owned(), why: why.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { job_service(channel).cancel_job(request).await }
+        };
+        let answer = self.call(Repeat::Harmless, ask).await?;
+        Ok((Job::read(answer.job)?, answer.already_requested))
+    }
+
+    /// Restarts an interrupted job on a person's authority. Sent again only where it was never sent, because the job may
+    /// have been interrupted anew in between.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn recover_job(&self, job: &str, why: &str) -> Result<Job, ClientError> {
+        let request = v1::RecoverJobRequest { job: job.to_owned(), why: why.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { job_service(channel).recover_job(request).await }
+        };
+        Ok(Job::read(self.call(Repeat::OnlyUnsent, ask).await?.job)?)
+    }
+
+    /// Vouches that the child of one run is gone. Sent again only where it was never sent.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn confirm_gone(&self, job: &str, epoch: Epoch, why: &str) -> Result<Job, ClientError> {
+        let request = v1::ConfirmGoneRequest { job: job.to_owned(), epoch: epoch.0, why: why.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { job_service(channel).confirm_gone(request).await }
+        };
+        Ok(Job::read(self.call(Repeat::OnlyUnsent, ask).await?.job)?)
+    }
+}

@@ -1,0 +1,108 @@
+//! What is worth trying again, and for how long. A status that bears a reason of ours is an answer; one that bears none
+//! came from the way there, whatever its code says (a connection that broke also reads as *unknown*), and another
+//! coordinator may answer. It owns no connection.
+
+use std::{error::Error as _, time::Duration};
+
+use backon::ExponentialBuilder;
+use tenure_core::{
+    reason::{Class, Reason},
+    refusal::Refusal,
+};
+use tenure_proto::status::status_to_refusal;
+use tonic::{Code, ConnectError, Status};
+
+/// The first pause before another coordinator is asked.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// How a call failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was answered with a refusal.
+    Refused(Refusal),
+    /// It was never sent: no connection could be made.
+    NotSent { endpoint: String, place: usize, status: Status },
+    /// It may have been carried out; no answer came.
+    NoAnswer { endpoint: String, place: usize, status: Status },
+}
+
+impl Failure {
+    /// Tells an answer from a broken way.
+    pub(crate) fn classify(endpoint: &str, place: usize, status: Status) -> Self {
+        let endpoint = endpoint.to_owned();
+        if let Some(refusal) = status_to_refusal(&status) {
+            return Self::Refused(refusal);
+        }
+        match status.code() {
+            Code::Unimplemented => Self::Refused(not_known(&status)),
+            _ if never_sent(&status) => Self::NotSent { endpoint, place, status },
+            _ => Self::NoAnswer { endpoint, place, status },
+        }
+    }
+
+    /// True where a stream should be opened again: the way broke, or the fleet asks for patience.
+    pub(crate) const fn passes(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => matches!(refusal.reason.class(), Class::Unavailable),
+            Self::NotSent { .. } | Self::NoAnswer { .. } => true,
+        }
+    }
+}
+
+/// Growing, jittered pauses, until so much time has been spent in them.
+pub(crate) fn pauses(patience: Duration) -> ExponentialBuilder {
+    ExponentialBuilder::new()
+        .with_min_delay(PAUSE_MIN)
+        .with_max_delay(PAUSE_MAX)
+        .with_jitter()
+        .without_max_times()
+        .with_total_delay(Some(patience))
+}
+
+fn not_known(status: &Status) -> Refusal {
+    let said = status.message();
+    Refusal::new(Reason::NotSupported, format!("the coordinator does not know this request: {said}"))
+}
+
+fn never_sent(status: &Status) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_proto::status::refusal_to_status;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_with_a_reason_is_no_failure_of_the_way() {
+        let refusal = Refusal::new(Reason::JobNotFound, "there is no job 9f3c21");
+        let failure = Failure::classify("a", 0, refusal_to_status(&refusal));
+        assert!(matches!(&failure, Failure::Refused(r) if *r == refusal));
+        assert!(!failure.passes());
+    }
+
+    #[test]
+    fn whatever_bears_no_reason_is_worth_another_coordinator() {
+        for code in [Code::Unknown, Code::Unavailable, Code::Internal, Code::Cancelled] {
+            let failure = Failure::classify("a", 0, Status::new(code, "h2 protocol error"));
+            assert!(matches!(failure, Failure::NoAnswer { .. }), "{code:?}");
+            assert!(failure.passes(), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_database_that_is_away_passes() {
+        let refusal = Refusal::new(Reason::DatabaseUnavailable, "the database does not answer");
+        assert!(Failure::classify("a", 0, refusal_to_status(&refusal)).passes());
+    }
+}

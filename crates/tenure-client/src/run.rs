@@ -1,0 +1,102 @@
+//! What the program inside a run may say, over the run's own socket. The identity is the socket: whoever can open it is
+//! the run. Where the worker is gone, so is the socket.
+
+use std::{ffi::OsStr, path::PathBuf};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tenure_core::id::{Epoch, JobId, Run, Seq, WorkerName};
+use tenure_proto::{
+    convert::{
+        InvalidField,
+        id::{read_job_id, read_worker_name},
+        time::read_optional_timestamp,
+    },
+    v1::{self, run_service_client::RunServiceClient},
+};
+
+use crate::{Client, ClientError, ClientOptions, client::Repeat};
+
+/// The variable that names the socket.
+pub const SOCKET_VARIABLE: &str = "TENURE_SOCKET";
+
+/// The worker beside a run, as the program inside the run sees it.
+#[derive(Debug, Clone)]
+pub struct RunClient {
+    client: Client,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunStatus {
+    /// The job.
+    pub job_id: JobId,
+    /// The number of the run, from 1.
+    pub run: Run,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// The worker.
+    pub worker: WorkerName,
+    /// The session's deadline; none: no ceiling.
+    pub deadline_at: Option<Timestamp>,
+    /// Whole seconds that are left, rounded up; none: no ceiling.
+    pub remaining_s: Option<u64>,
+    /// Notes that this run has left and that are durable.
+    pub notes: u64,
+    /// True where a cancel stands.
+    pub cancel_requested: bool,
+}
+
+impl RunClient {
+    /// A client on the run's socket; nothing is sent before the first call.
+    ///
+    /// # Errors
+    /// The path cannot be one of a socket.
+    pub fn connect(socket: &OsStr, options: ClientOptions) -> Result<Self, ClientError> {
+        let address = format!("unix:{}", PathBuf::from(socket).display());
+        Ok(Self { client: Client::connect_with(&[address], options)? })
+    }
+
+    /// Leaves a line of progress. When it returns, the note is durable. Sent again only where it was never sent, because
+    /// two notes are not one.
+    ///
+    /// # Errors
+    /// The note is refused, the run is over, or its worker does not answer.
+    pub async fn write_note(&self, text: &str) -> Result<Seq, ClientError> {
+        let request = v1::WriteNoteRequest { text: text.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { RunServiceClient::new(channel).write_note(request).await }
+        };
+        Ok(Seq(self.client.call(Repeat::OnlyUnsent, ask).await?.seq))
+    }
+
+    /// Asks where the run stands.
+    ///
+    /// # Errors
+    /// Its worker does not answer.
+    pub async fn get_status(&self) -> Result<RunStatus, ClientError> {
+        let ask = |channel| async move {
+            RunServiceClient::new(channel).get_run_status(v1::GetRunStatusRequest {}).await
+        };
+        Ok(RunStatus::read(self.client.call(Repeat::Reads, ask).await?)?)
+    }
+}
+
+impl RunStatus {
+    fn read(given: v1::GetRunStatusResponse) -> Result<Self, InvalidField> {
+        Ok(Self {
+            job_id: read_job_id("job_id", &given.job_id)?,
+            run: Run(given.run),
+            epoch: Epoch(given.epoch),
+            attempt: given.attempt,
+            worker: read_worker_name("worker", &given.worker)?,
+            deadline_at: read_optional_timestamp("deadline_at", given.deadline_at.as_ref())?,
+            remaining_s: given.remaining_s,
+            notes: given.notes,
+            cancel_requested: given.cancel_requested,
+        })
+    }
+}
