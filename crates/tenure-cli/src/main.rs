@@ -1,1 +1,81 @@
-fn main() {}
+//! The `tenure` program: a whole fleet in one binary. It reads a command line, has the verb carried out, and turns what
+//! comes of it into an exit code and, where it failed, into the two lines that say why and what goes on from here. It
+//! decides nothing about jobs. Neighbours: `cli` says what can be typed, one module for each verb or group of verbs does
+//! it, `failure` is the end of every path that did not succeed.
+
+mod cli;
+mod failure;
+mod printer;
+
+mod context;
+mod data_home;
+mod database;
+mod job_name;
+mod label;
+mod relative;
+mod table;
+
+mod agents;
+mod apply;
+mod fleet_template;
+mod init;
+
+mod coordinator;
+mod dev;
+mod logging;
+mod migrate;
+mod shutdown;
+mod worker;
+
+mod job;
+mod jobs;
+mod journal;
+mod journal_line;
+mod output;
+mod submit;
+mod submit_batch;
+mod verify;
+mod wait;
+
+mod cancel;
+mod confirm_gone;
+mod ping;
+mod recover;
+mod selection;
+mod workers;
+
+mod in_run;
+
+use std::{env, process::ExitCode};
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use crate::{cli::Cli, context::Context, failure::Failure};
+
+fn main() -> ExitCode {
+    // The guardian is one thread in a process of its own, beside a child that it must be able to end at any moment: it
+    // wants neither a parser nor a runtime.
+    if env::args_os().nth(1).is_some_and(|verb| verb == "guard") {
+        return tenure_worker::guardian::run_guardian();
+    }
+    let arguments: Vec<_> = env::args_os().collect();
+    let parsed = cli::describe(Cli::command())
+        .try_get_matches_from(&arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    match parsed {
+        Ok(cli) => run_verb(cli),
+        Err(error) => failure::end_with_usage(&error, arguments.iter().any(|argument| argument == "--json")),
+    }
+}
+
+fn run_verb(cli: Cli) -> ExitCode {
+    let context = Context::new(cli.global);
+    match cli.verb.run(&context) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(failure) => {
+            context.printer.failure(&failure);
+            failure.exit_code()
+        }
+    }
+}

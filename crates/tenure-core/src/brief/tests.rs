@@ -1,5 +1,3 @@
-//! The golden briefs: what a run is told, word for word.
-
 use super::*;
 use crate::{
     deadline::Deadline,

@@ -1,5 +1,3 @@
-//! The rules of the deadline, and properties that hold for any instants.
-
 use proptest::prelude::*;
 
 use super::*;

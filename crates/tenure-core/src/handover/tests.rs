@@ -1,5 +1,3 @@
-//! What a handover holds, and the JSON that programs read.
-
 use super::*;
 use crate::{
     deadline::Deadline,

@@ -1,5 +1,3 @@
-//! The whole matrix of states and events, as a snapshot.
-
 use super::*;
 use crate::id::Epoch;
 

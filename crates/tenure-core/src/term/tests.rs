@@ -1,5 +1,3 @@
-//! The arithmetic of terms at its edges.
-
 use super::*;
 use crate::factory::second;
 

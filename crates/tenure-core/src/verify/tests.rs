@@ -1,5 +1,3 @@
-//! Every way in which a chain can be broken, and that each is named.
-
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,167 @@
+//! What can be typed: the flags that every verb has, the verbs in the order of the list that `tenure --help` prints, and
+//! which module does each. What a verb takes stands in its own module.
+
+use clap::{Args, Command, Parser, Subcommand, ValueEnum};
+
+use crate::{
+    agents, apply, cancel, confirm_gone, context::Context, coordinator, dev, failure::Failure, in_run, init,
+    job, jobs, journal, migrate, output, ping, recover, submit, verify, worker, workers,
+};
+
+/// Runs long jobs on a fleet of machines and makes them survivable.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, disable_help_subcommand = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// The flags that every verb has.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Every verb")]
+pub(crate) struct Global {
+    /// Coordinators to ask, separated by commas or given several times; any of them will do.
+    #[arg(
+        long,
+        global = true,
+        env = "TENURE_ENDPOINT",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7420"
+    )]
+    pub(crate) endpoint: Vec<String>,
+    /// Print JSON; what streams prints one object a line. Errors too.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Colour what is printed for people.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// Print no remarks on stderr.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    // On a terminal, where NO_COLOR is not set. Not a doc comment: it would lengthen the help of every verb.
+    Auto,
+    Always,
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Dev(dev::DevArgs),
+    Coordinator(coordinator::CoordinatorArgs),
+    Worker(worker::WorkerArgs),
+    Migrate(migrate::MigrateArgs),
+    Init(init::InitArgs),
+    Apply(apply::ApplyArgs),
+    Agents(agents::AgentsArgs),
+    Submit(submit::SubmitArgs),
+    Jobs(jobs::JobsArgs),
+    Job(job::JobArgs),
+    Watch(journal::WatchArgs),
+    Journal(journal::JournalArgs),
+    Output(output::OutputArgs),
+    Result(output::ResultArgs),
+    Verify(verify::VerifyArgs),
+    Cancel(cancel::CancelArgs),
+    Workers(workers::WorkersArgs),
+    Recover(recover::RecoverArgs),
+    ConfirmGone(confirm_gone::ConfirmGoneArgs),
+    Ping(ping::PingArgs),
+    Note(in_run::NoteArgs),
+    Status(in_run::StatusArgs),
+}
+
+/// The verbs by what they are for.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Fleet", &["dev", "coordinator", "worker", "migrate"]),
+    ("Declare", &["init", "apply", "agents"]),
+    ("Work", &["submit", "jobs", "job", "watch", "journal", "output", "result", "verify", "cancel"]),
+    ("Operate", &["workers", "recover", "confirm-gone", "ping"]),
+    ("In a run", &["note", "status"]),
+];
+
+const AFTER_HELP: &str = "\
+A job is named by its id, or by an ending of it, of six or more digits, that no other has.
+
+Exit codes: 0 ok, 1 refused, not found, a finding, or the job did not succeed, 2 usage,
+3 the wait ran out, 4 unavailable. docs/operate/errors.md explains the code of every error.";
+
+/// The command with its verbs listed in groups.
+pub(crate) fn describe(command: Command) -> Command {
+    let mut listing = String::new();
+    for (group, verbs) in GROUPS {
+        listing.push_str(&format!("{group}:\n"));
+        for verb in *verbs {
+            let about =
+                command.find_subcommand(verb).and_then(Command::get_about).cloned().unwrap_or_default();
+            listing.push_str(&format!("  {verb:<14}{about}\n"));
+        }
+        listing.push('\n');
+    }
+    command
+        .help_template(format!(
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{listing}Every verb:\n{{options}}{{after-help}}"
+        ))
+        .after_help(AFTER_HELP)
+}
+
+impl Verb {
+    /// Has the verb carried out.
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        match self {
+            Self::Dev(args) => context.serve(dev::run_dev(context, args)),
+            Self::Coordinator(args) => context.serve(coordinator::run_coordinator(context, args)),
+            Self::Worker(args) => context.serve(worker::run_worker(context, args)),
+            Self::Migrate(args) => context.wait_for(migrate::migrate_database(context, args)),
+            Self::Init(args) => init::write_fleet_file(context, &args),
+            Self::Apply(args) => context.wait_for(apply::apply_file(context, args)),
+            Self::Agents(args) => context.wait_for(agents::list_agents(context, args)),
+            Self::Submit(args) => context.wait_for(submit::submit_jobs(context, args)),
+            Self::Jobs(args) => context.wait_for(jobs::list_jobs(context, args)),
+            Self::Job(args) => context.wait_for(job::show_job(context, args)),
+            Self::Watch(args) => context.wait_for(journal::watch_job(context, args)),
+            Self::Journal(args) => context.wait_for(journal::list_records(context, args)),
+            Self::Output(args) => context.wait_for(output::read_output(context, args)),
+            Self::Result(args) => context.wait_for(output::read_result(context, args)),
+            Self::Verify(args) => context.wait_for(verify::verify_jobs(context, args)),
+            Self::Cancel(args) => context.wait_for(cancel::cancel_jobs(context, args)),
+            Self::Workers(args) => context.wait_for(workers::list_workers(context, args)),
+            Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
+            Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),
+            Self::Ping(args) => context.wait_for(ping::ping_coordinator(context, args)),
+            Self::Note(args) => context.wait_for(in_run::write_note(context, args)),
+            Self::Status(args) => context.wait_for(in_run::show_status(context, args)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn every_verb_is_listed_in_one_group() {
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        let command = Cli::command();
+        let mut known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        describe(Cli::command()).debug_assert();
+    }
+}

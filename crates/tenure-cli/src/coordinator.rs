@@ -1,0 +1,76 @@
+//! `tenure coordinator`: serves gRPC until it is told to stop. Any number of them may run on one database.
+
+mod probes;
+
+use std::{net::SocketAddr, time::Duration};
+
+use clap::Args;
+use serde_json::json;
+use tenure_coordinator::{Coordinator, CoordinatorOptions, StartError};
+
+use crate::{
+    context::Context,
+    database::{DatabaseArgs, add_next},
+    failure::Failure,
+    logging::{LoggingArgs, start_logging},
+    relative::parse_span,
+    shutdown::StopSignals,
+};
+
+/// How long what is under way may take to end after a signal: less than the 30 s after which Kubernetes kills.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(25);
+
+/// Serve clients and workers
+#[derive(Debug, Args)]
+pub(crate) struct CoordinatorArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Where to serve gRPC; without credentials only a loopback address.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
+    listen: SocketAddr,
+    /// Where to serve /livez and /readyz.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7421")]
+    http: SocketAddr,
+    /// How long to wait at the start for a database that does not answer.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
+    wait_for_database: Duration,
+    #[command(flatten)]
+    logging: LoggingArgs,
+}
+
+pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<(), Failure> {
+    start_logging(&args.logging)?;
+    let mut signals = StopSignals::listen()?;
+    let listener = probes::listen(args.http).await?;
+    let options = CoordinatorOptions {
+        wait_for_database: args.wait_for_database,
+        ..CoordinatorOptions::new(args.database.database_url, args.listen)
+    };
+    let started = tokio::select! {
+        started = Coordinator::start(options) => started.map_err(|error| explain_start(&error))?,
+        () = signals.next() => return Ok(()),
+    };
+    let http = listener.local_addr()?;
+    tokio::spawn(probes::serve(listener, started.readiness()));
+    print_ready(context, started.local_addr(), http)?;
+    signals.next().await;
+    tokio::select! {
+        () = started.shutdown(SHUTDOWN_GRACE) => {}
+        () = signals.next() => {}
+    }
+    Ok(())
+}
+
+/// Says where it listens: port 0 has become a number. Whoever started it may wait for this line.
+fn print_ready(context: &Context, listen: SocketAddr, http: SocketAddr) -> Result<(), Failure> {
+    if context.printer.json {
+        return context.printer.object(&json!({ "listen": listen, "http": http }));
+    }
+    context
+        .printer
+        .line(&format!("the coordinator is ready at http://{listen} (probes at http://{http}/readyz)"))
+}
+
+fn explain_start(error: &StartError) -> Failure {
+    add_next(error.reason(), Failure::from_error(error.reason(), error))
+}

@@ -1,0 +1,96 @@
+//! The child processes of `tenure dev`: this very program under another verb. Each is gone when its parent is, however that
+//! ends, is in a process group of its own, so that Ctrl-C reaches only the parent, who stops them in order, and writes to a
+//! log of its own.
+
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+};
+
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal};
+use tenure_core::{reason::Reason, refusal::Refusal};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::failure::Failure;
+
+/// A part of the fleet.
+pub(super) struct Part {
+    /// For people, for example `worker dev-1`.
+    pub(super) name: String,
+    log: PathBuf,
+    process: Child,
+}
+
+impl Part {
+    /// Starts `tenure` with these arguments.
+    pub(super) fn start(
+        name: &str,
+        log: PathBuf,
+        configure: impl FnOnce(&mut Command),
+    ) -> Result<Self, Failure> {
+        let refuse = |error: io::Error| {
+            Failure::caused(Refusal::new(Reason::Internal, format!("starting the {name}")), &error)
+        };
+        let mut command = Command::new(std::env::current_exe().map_err(refuse)?);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
+        command.stderr(File::create(&log).map_err(refuse)?);
+        bind_to_parent(&mut command);
+        configure(&mut command);
+        let process = command.spawn().map_err(refuse)?;
+        Ok(Self { name: name.to_owned(), log, process })
+    }
+
+    /// What it prints.
+    pub(super) fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.process.stdout.take()
+    }
+
+    /// Waits for its end.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.process.wait().await
+    }
+
+    /// Asks it to stop; one that is gone has stopped.
+    pub(super) fn ask_to_stop(&self) {
+        let pid = self.process.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        if let Some(pid) = pid {
+            let _gone = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// The failure that its unasked end is.
+    pub(super) fn failure(&self, ended: &io::Result<ExitStatus>) -> Failure {
+        let how = match ended {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let message = format!("the {} ended by itself ({how}): {}", self.name, last_line(&self.log));
+        Refusal::new(Reason::Internal, message).with_next(format!("less {}", self.log.display())).into()
+    }
+}
+
+/// The last thing that a log says.
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()
+}
+
+/// Has the kernel kill the child when the thread that starts it ends; that thread runs for as long as this program.
+#[expect(unsafe_code, reason = "pre_exec is the only way to run prctl in the child")]
+fn bind_to_parent(command: &mut Command) {
+    let parent = getpid();
+    // SAFETY: between fork and exec only prctl and getppid run, which are async-signal-safe, and nothing is allocated.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // A parent that ended before the line above is no longer the parent, and no signal will ever come.
+            if getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()))
+            }
+        });
+    }
+}

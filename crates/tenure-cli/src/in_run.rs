@@ -1,0 +1,97 @@
+//! The verbs of a program inside a run: they speak to the worker beside it, over the run's own socket. Outside a run there
+//! is no socket, and the verb that was probably meant is named.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, Read as _},
+    time::Duration,
+};
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+use tenure_client::{
+    ClientError, ClientOptions,
+    run::{RunClient, RunStatus, SOCKET_VARIABLE},
+};
+use tenure_core::{reason::Reason, refusal::Refusal};
+
+use crate::{context::Context, failure::Failure, relative::format_instant};
+
+/// How long a note may take to be durable: a fleet that is away for so long has lost its workers' terms too.
+const NOTE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Leave a line of progress for whoever comes after this run
+#[derive(Debug, Args)]
+pub(crate) struct NoteArgs {
+    /// The text; - reads it from stdin.
+    text: String,
+}
+
+/// Show where this run stands
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {}
+
+pub(crate) async fn write_note(context: &Context, args: NoteArgs) -> Result<(), Failure> {
+    let run = open_run()?;
+    let text = if args.text == "-" {
+        let mut text = String::new();
+        io::stdin().lock().read_to_string(&mut text)?;
+        text
+    } else {
+        args.text
+    };
+    let seq = run.write_note(&text).await.map_err(explain)?;
+    if context.printer.json {
+        return context.printer.object(&json!({ "seq": seq }));
+    }
+    Ok(())
+}
+
+pub(crate) async fn show_status(context: &Context, _args: StatusArgs) -> Result<(), Failure> {
+    let status = open_run()?.get_status().await.map_err(explain)?;
+    if context.printer.json {
+        return context.printer.object(&status);
+    }
+    context.printer.line(&format_status(&status, Timestamp::now()))
+}
+
+/// Inside a run it is the worker that does not answer, and no coordinator that could be named.
+fn explain(error: ClientError) -> Failure {
+    match error {
+        ClientError::Unavailable { source, .. } => {
+            let message = "the worker beside this run does not answer";
+            Failure::caused(Refusal::new(Reason::CoordinatorUnavailable, message), &source)
+        }
+        ClientError::OutcomeUnknown { source, .. } => {
+            let message =
+                "the worker beside this run took the note and went away: it may be in the journal or not";
+            Failure::caused(Refusal::new(Reason::CoordinatorUnavailable, message), &source)
+        }
+        other => other.into(),
+    }
+}
+
+fn open_run() -> Result<RunClient, Failure> {
+    let socket: OsString = env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()).ok_or_else(|| {
+        Failure::new(
+            Reason::NotInsideRun,
+            format!("not inside a run: {SOCKET_VARIABLE} is unset; did you mean tenure job JOB?"),
+        )
+    })?;
+    let options = ClientOptions { call_timeout: NOTE_TIMEOUT, ..ClientOptions::default() };
+    Ok(RunClient::connect(&socket, options)?)
+}
+
+fn format_status(status: &RunStatus, now: Timestamp) -> String {
+    let deadline = match status.deadline_at {
+        Some(at) => format!("{at} ({})", format_instant(at, now)),
+        None => "none".to_owned(),
+    };
+    let cancel = if status.cancel_requested { "\na cancel stands" } else { "" };
+    format!(
+        "run {} of job {}, attempt {}, epoch {}, on worker {}\ndeadline {deadline}, {} notes{cancel}",
+        status.run, status.job_id, status.attempt, status.epoch, status.worker, status.notes
+    )
+}

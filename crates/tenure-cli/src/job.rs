@@ -1,0 +1,113 @@
+//! `tenure job`: one job. Its first three lines answer what somebody who was called in wants to know: where it stands,
+//! since when and what it waits for; who holds it; which command goes on.
+
+use clap::Args;
+use jiff::Timestamp;
+use tenure_client::job::Job;
+use tenure_core::job::State;
+
+use crate::{
+    context::Context,
+    failure::Failure,
+    job_name::parse_job_name,
+    printer::{Printer, harmless},
+    relative::{format_instant, format_since},
+};
+
+/// Show where a job stands, and which command goes on
+#[derive(Debug, Args)]
+pub(crate) struct JobArgs {
+    /// The job.
+    #[arg(value_parser = parse_job_name)]
+    job: String,
+}
+
+pub(crate) async fn show_job(context: &Context, args: JobArgs) -> Result<(), Failure> {
+    let job = context.client()?.get_job(&args.job).await?;
+    if context.printer.json {
+        return context.printer.object(&job);
+    }
+    context.printer.line(&format_job(context.printer, &job, Timestamp::now()))
+}
+
+fn format_job(printer: Printer, job: &Job, now: Timestamp) -> String {
+    let mut lines = vec![
+        format!(
+            "{} for {}, waiting for {}",
+            printer.state(job.state),
+            format_since(job.state_since, now),
+            describe_wait(job, now)
+        ),
+        format!(
+            "held by {}, epoch {}, run {}, attempt {}",
+            describe_holder(job, now),
+            job.epoch,
+            job.run,
+            job.attempt
+        ),
+        format!(
+            "next: {}",
+            if job.next.is_empty() { "nothing".to_owned() } else { job.next.join("   or: ") }
+        ),
+        String::new(),
+    ];
+    lines.extend(describe_rest(job, now));
+    lines.join("\n")
+}
+
+/// What has to happen before the job goes on.
+fn describe_wait(job: &Job, now: Timestamp) -> String {
+    match (job.state, &job.holder) {
+        (State::Ready, _) => match job.not_before.filter(|at| *at > now) {
+            Some(at) => format!("its time, {}", format_instant(at, now)),
+            None => "a worker".to_owned(),
+        },
+        (State::Running, _) if job.cancel_requested => "its run to end, because a cancel stands".to_owned(),
+        (State::Running, _) => "its run to end".to_owned(),
+        (State::Suspended, _) => "an instant, an event or a decision".to_owned(),
+        (State::Interrupted, Some(holder)) if !holder.live => {
+            format!("somebody who knows that the child on {} is gone", holder.worker)
+        }
+        (State::Interrupted | State::Failed | State::Exhausted | State::Withheld | State::Quarantined, _) => {
+            "a person to decide".to_owned()
+        }
+        (State::Succeeded | State::Cancelled | State::Abandoned | State::Expired, _) => "nothing".to_owned(),
+    }
+}
+
+fn describe_holder(job: &Job, now: Timestamp) -> String {
+    let Some(holder) = &job.holder else { return "nobody".to_owned() };
+    let since = match holder.granted_at {
+        Some(at) => format!(" for {}", format_since(at, now)),
+        None => String::new(),
+    };
+    let settled = if holder.live { "" } else { ", settled, its child not known to be gone" };
+    format!("{} (term {}{since}{settled})", holder.worker, holder.term)
+}
+
+fn describe_rest(job: &Job, now: Timestamp) -> Vec<String> {
+    let deadline = match job.deadline_at {
+        Some(at) => format!("{at} ({})", format_instant(at, now)),
+        None => "none".to_owned(),
+    };
+    let mut rest = vec![
+        format!("job        {}", job.id),
+        format!("agent      {} ({})", job.agent, job.declaration_digest),
+        format!("session    {}", job.session_id),
+        format!("submitted  {} ({} ago)", job.submitted_at, format_since(job.submitted_at, now)),
+        format!("deadline   {deadline}"),
+        format!("journal    {} records, head {}", job.head_seq, job.head_hash),
+    ];
+    for (heading, text) in [("reason", &job.reason), ("detail", &job.detail)] {
+        if !text.is_empty() {
+            rest.push(format!("{heading:<10} {}", harmless(text)));
+        }
+    }
+    if job.losses > 0 {
+        rest.push(format!("losses     {}", job.losses));
+    }
+    rest.extend(
+        job.labels.iter().map(|(key, value)| format!("label      {}={}", harmless(key), harmless(value))),
+    );
+    rest
+}

@@ -1,0 +1,93 @@
+//! `tenure worker`: executes runs until it is told to stop.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use tenure_core::{limits, reason::Reason, refusal::Refusal};
+use tenure_worker::{ServeError, StartError, Worker, WorkerOptions};
+
+use crate::{
+    context::Context,
+    data_home::find_data_directory,
+    failure::Failure,
+    logging::{LoggingArgs, start_logging},
+    relative::parse_span,
+};
+
+/// Execute runs
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    /// The worker's name; otherwise the host's.
+    #[arg(long, value_name = "N")]
+    name: Option<String>,
+    /// Runs at the same time.
+    #[arg(long, value_name = "N", default_value_t = limits::SLOTS_DEFAULT)]
+    slots: u32,
+    /// What this host offers to agents that require it.
+    #[arg(long, value_name = "K[=V]")]
+    label: Vec<String>,
+    /// Take only this agent's jobs.
+    #[arg(long, value_name = "A")]
+    agent: Vec<String>,
+    /// How long its leases live without a renewal: 5s to 5m. Shorter finds a dead host sooner, longer rides out more.
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
+    ttl: Duration,
+    /// As root: the user of every child whose agent names none.
+    #[arg(long, value_name = "USER")]
+    run_as: Option<String>,
+    /// Where the runs' directories are.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Keep the runs' directories.
+    #[arg(long)]
+    keep_runs: bool,
+    #[command(flatten)]
+    logging: LoggingArgs,
+}
+
+pub(crate) async fn run_worker(context: &Context, args: WorkerArgs) -> Result<(), Failure> {
+    start_logging(&args.logging)?;
+    let name = args.name.unwrap_or_else(name_of_host);
+    let data_dir = args.data_dir.unwrap_or_else(|| find_data_directory("worker"));
+    let options = WorkerOptions {
+        slots: args.slots,
+        labels: args.label,
+        agents: args.agent,
+        ttl: args.ttl,
+        run_as: args.run_as,
+        keep_runs: args.keep_runs,
+        ..WorkerOptions::new(name, context.global.endpoint.clone(), data_dir)
+    };
+    let running = Worker::start(options).map_err(|error| explain_start(&error))?;
+    running.serve_until_signalled().await.map_err(|error| explain_serve(&error))
+}
+
+/// The host's name, without what a worker's name may not have.
+fn name_of_host() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name: String = host
+        .chars()
+        .filter(allowed)
+        .skip_while(|c| !c.is_ascii_alphanumeric())
+        .take(limits::NAME_MAX_BYTES)
+        .collect();
+    if name.is_empty() { "worker".to_owned() } else { name }
+}
+
+fn explain_start(error: &StartError) -> Failure {
+    let reason = match error {
+        StartError::Option { .. } => Reason::InvalidArgument,
+        StartError::Places(_) => Reason::Internal,
+    };
+    Failure::from_error(reason, error)
+}
+
+fn explain_serve(error: &ServeError) -> Failure {
+    match error {
+        ServeError::Refused(refused) => Failure::from_error(Reason::InvalidArgument, refused),
+        ServeError::Signals(_) | ServeError::Failed(_) => {
+            Failure::caused(Refusal::new(Reason::Internal, "the worker ended"), error)
+        }
+    }
+}
