@@ -36,7 +36,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
 const RESERVED: [(&str, &[&str]); 4] = [
     ("sqlx", &["tenure-store", "tenure-testkit", "tenure-demo"]),
     ("tonic", &["tenure-proto", "tenure-coordinator", "tenure-worker", "tenure-client", "tenure-cli"]),
-    ("prost", &["tenure-proto"]),
+    ("prost", &["tenure-proto", "tenure-coordinator"]),
     ("axum", &["tenure-coordinator"]),
 ];
 

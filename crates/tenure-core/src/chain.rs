@@ -35,3 +35,35 @@ impl Head {
 pub fn value_digest(salt: &[u8], value: &[u8]) -> Digest {
     Digest::of_both(salt, value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // These were computed with sha256sum, as anybody would who verifies a chain without this program.
+
+    #[test]
+    fn the_chain_begins_with_the_digest_of_its_label() {
+        let genesis = Head::genesis();
+        assert_eq!(genesis.seq, Seq(0));
+        assert_eq!(
+            genesis.hash.to_string(),
+            "7a580fefd6629ed05a8e789b1a3a43976fac513c9bedd2e350039596c0518063"
+        );
+    }
+
+    #[test]
+    fn a_hash_is_of_the_one_before_and_the_bytes() {
+        let head = Head::genesis().extend(br#"{"seq":1}"#);
+        assert_eq!(head.seq, Seq(1));
+        assert_eq!(head.hash.to_string(), "bd32bb9825aebae308d88f5d6c13d5730ac0e8b8023ea684c47eadd5bf4a0693");
+    }
+
+    #[test]
+    fn a_values_digest_is_of_the_salt_and_the_value() {
+        assert_eq!(
+            value_digest(b"salt", b"value").to_string(),
+            "d430a1da30afe1a9d07b3b36042151ebaf53c4882af1609733c04930de318e33"
+        );
+    }
+}

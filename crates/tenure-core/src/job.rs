@@ -3,18 +3,16 @@
 //! has to be true (the child gone, the deadline not reached) is asked by the planners in `settlement` and `verb`.
 
 mod next_commands;
+mod transition;
 
 pub use next_commands::next_commands;
+pub use transition::apply;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    reason::Reason,
-    refusal::Refusal,
-    verb::{self, Verb},
-};
+use crate::verb::Verb;
 
 /// Where a job stands. An unknown stored state is refused, never guessed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -232,190 +230,6 @@ impl fmt::Display for Event {
             Self::Asked(verb) => f.write_str(verb.name()),
         }
     }
-}
-
-/// The state of a job after an event.
-///
-/// # Errors
-/// The event cannot happen in that state; the refusal names both.
-pub fn apply(state: State, event: Event) -> Result<State, Refusal> {
-    let next = match event {
-        Event::Claimed => after_claim(state),
-        Event::Interrupted => after_interruption(state),
-        Event::Readied => after_readying(state),
-        Event::Suspended => after_suspension(state),
-        Event::Woken => after_wake(state),
-        Event::Concluded(outcome) => after_conclusion(state, outcome),
-        Event::Asked(verb) => return after_verb(state, verb),
-    };
-    next.ok_or_else(|| {
-        Refusal::new(impossible(state), format!("a job that is {state} cannot be {event}"))
-            .with_detail("state", state)
-    })
-}
-
-const fn impossible(state: State) -> Reason {
-    if state.is_sealed() { Reason::Sealed } else { Reason::Internal }
-}
-
-const fn after_claim(state: State) -> Option<State> {
-    match state {
-        State::Ready => Some(State::Running),
-        State::Running
-        | State::Suspended
-        | State::Interrupted
-        | State::Succeeded
-        | State::Failed
-        | State::Exhausted
-        | State::Withheld
-        | State::Quarantined
-        | State::Cancelled
-        | State::Abandoned
-        | State::Expired => None,
-    }
-}
-
-/// An interrupted job that is judged again and denied again stays what it is.
-const fn after_interruption(state: State) -> Option<State> {
-    match state {
-        State::Running | State::Interrupted => Some(State::Interrupted),
-        State::Ready
-        | State::Suspended
-        | State::Succeeded
-        | State::Failed
-        | State::Exhausted
-        | State::Withheld
-        | State::Quarantined
-        | State::Cancelled
-        | State::Abandoned
-        | State::Expired => None,
-    }
-}
-
-const fn after_readying(state: State) -> Option<State> {
-    match state {
-        State::Running | State::Interrupted => Some(State::Ready),
-        State::Ready
-        | State::Suspended
-        | State::Succeeded
-        | State::Failed
-        | State::Exhausted
-        | State::Withheld
-        | State::Quarantined
-        | State::Cancelled
-        | State::Abandoned
-        | State::Expired => None,
-    }
-}
-
-const fn after_suspension(state: State) -> Option<State> {
-    match state {
-        State::Running => Some(State::Suspended),
-        State::Ready
-        | State::Suspended
-        | State::Interrupted
-        | State::Succeeded
-        | State::Failed
-        | State::Exhausted
-        | State::Withheld
-        | State::Quarantined
-        | State::Cancelled
-        | State::Abandoned
-        | State::Expired => None,
-    }
-}
-
-const fn after_wake(state: State) -> Option<State> {
-    match state {
-        State::Suspended => Some(State::Ready),
-        State::Ready
-        | State::Running
-        | State::Interrupted
-        | State::Succeeded
-        | State::Failed
-        | State::Exhausted
-        | State::Withheld
-        | State::Quarantined
-        | State::Cancelled
-        | State::Abandoned
-        | State::Expired => None,
-    }
-}
-
-/// Which verdicts a state admits. Only a run can succeed; only retention lets something expire; what waits can still meet
-/// its deadline; a settlement can find an interrupted job out of attempts, or in doubt.
-const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
-    let admitted = match state {
-        State::Running => match outcome {
-            Outcome::Succeeded
-            | Outcome::Failed
-            | Outcome::Exhausted
-            | Outcome::Withheld
-            | Outcome::Quarantined
-            | Outcome::Cancelled
-            | Outcome::Abandoned => true,
-            Outcome::Expired => false,
-        },
-        State::Interrupted => match outcome {
-            Outcome::Failed
-            | Outcome::Exhausted
-            | Outcome::Quarantined
-            | Outcome::Cancelled
-            | Outcome::Abandoned => true,
-            Outcome::Succeeded | Outcome::Withheld | Outcome::Expired => false,
-        },
-        State::Ready | State::Suspended => match outcome {
-            Outcome::Exhausted | Outcome::Quarantined | Outcome::Cancelled | Outcome::Abandoned => true,
-            Outcome::Succeeded | Outcome::Failed | Outcome::Withheld | Outcome::Expired => false,
-        },
-        State::Failed | State::Exhausted => match outcome {
-            Outcome::Cancelled | Outcome::Abandoned | Outcome::Expired => true,
-            Outcome::Succeeded
-            | Outcome::Failed
-            | Outcome::Exhausted
-            | Outcome::Withheld
-            | Outcome::Quarantined => false,
-        },
-        State::Withheld => match outcome {
-            Outcome::Cancelled | Outcome::Abandoned => true,
-            Outcome::Succeeded
-            | Outcome::Failed
-            | Outcome::Exhausted
-            | Outcome::Withheld
-            | Outcome::Quarantined
-            | Outcome::Expired => false,
-        },
-        State::Quarantined => match outcome {
-            Outcome::Quarantined | Outcome::Abandoned => true,
-            Outcome::Succeeded
-            | Outcome::Failed
-            | Outcome::Exhausted
-            | Outcome::Withheld
-            | Outcome::Cancelled
-            | Outcome::Expired => false,
-        },
-        State::Succeeded | State::Cancelled | State::Abandoned | State::Expired => false,
-    };
-    if admitted { Some(outcome.state()) } else { None }
-}
-
-/// What a verb does to the state at once, where the table allows it. What a living run is asked for changes nothing until
-/// it has answered; what a person says about the world changes no state by itself.
-fn after_verb(state: State, verb: Verb) -> Result<State, Refusal> {
-    let permission = verb::allowed(state, verb);
-    if !permission.is_granted() {
-        return Err(verb::refuse_verb(state, verb, permission));
-    }
-    let asked_of_the_run = state == State::Running;
-    Ok(match verb {
-        Verb::Cancel if asked_of_the_run => state,
-        Verb::Cancel => State::Cancelled,
-        Verb::Abandon if asked_of_the_run => state,
-        Verb::Abandon => State::Abandoned,
-        Verb::Steer if asked_of_the_run => state,
-        Verb::Steer | Verb::Recover | Verb::Resume | Verb::Reopen => State::Ready,
-        Verb::ConfirmGone | Verb::Reconcile => state,
-    })
 }
 
 #[cfg(test)]

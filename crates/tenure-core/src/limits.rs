@@ -49,6 +49,29 @@ pub const JOB_ENDING_MIN_DIGITS: usize = 6;
 /// Most runs at the same time in one worker.
 pub const SLOTS_MAX: u32 = 10_000;
 
+/// Connections of a coordinator's pool, where nothing is said; the one for renewals comes on top.
+pub const DATABASE_CONNECTIONS_MAX: u32 = 10;
+/// How long a free connection is waited for.
+pub const DATABASE_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest life of a statement.
+pub const DATABASE_STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a statement waits for a lock.
+pub const DATABASE_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a transaction may lie idle: a frozen coordinator must not hold locks.
+pub const DATABASE_IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most live partitions; beyond it a warning is given, because every statement pays for each.
+pub const PARTITIONS_MAX: u32 = 32;
+/// Months for which partitions are made ahead.
+pub const PARTITIONS_AHEAD_MONTHS: u32 = 2;
+/// How far below the last number found a claim begins next time: numbers become visible out of order.
+pub const QUEUE_SLACK: u64 = 1_000;
+/// Most rows of a tail in one answer.
+pub const TAIL_MAX_ROWS: u32 = 1_024;
+/// Most delayed jobs that become claimable in one pass.
+pub const DUE_MAX_JOBS: u32 = 1_000;
+/// Most lost grants that are named in one answer.
+pub const LOST_GRANTS_MAX: u32 = 1_000;
+
 /// The life of a term, where nothing is said.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(30);
 /// The shortest life of a term.

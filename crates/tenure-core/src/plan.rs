@@ -122,6 +122,10 @@ pub struct Plan {
 
 /// What a planner decided.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is returned, and never kept in numbers"
+)]
 pub enum Decision {
     /// Write this.
     Write(Plan),

@@ -3,19 +3,22 @@
 //! kind is not an error of the chain, but nothing is decided from it. Neighbours: `chain` hashes, `plan` says what is to
 //! be written, `tenure-store` writes.
 
+mod seal;
+
+pub use seal::{Header, SealError, SealedRecord, seal_records};
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    chain::{Head, value_digest},
+    chain::value_digest,
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
     },
     job::State,
-    limits::{RECORD_MAX_BYTES, VALUE_MAX_BYTES},
     principal::Principal,
     recovery::{Denial, GoneProof, Interruption, RecoveryPolicy, Restart},
 };
@@ -53,6 +56,10 @@ pub enum DeadlineSetting {
 
 /// What happened. Stored under `kind`, in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box around the admission would stand in the way of every match"
+)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RecordKind {
     /// The job exists. Beside it: the input.
@@ -277,134 +284,6 @@ impl Draft {
     pub fn with_value(value: SaltedValue, kind: impl FnOnce(ValueRef) -> RecordKind) -> Self {
         Self { kind: kind(value.reference()), value: Some(value) }
     }
-}
-
-/// Under what a group of records is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
-    /// Whose.
-    pub tenant: Tenant,
-    /// Which job.
-    pub job: JobId,
-    /// The number of the database's history.
-    pub generation: Generation,
-    /// The epoch.
-    pub epoch: Epoch,
-    /// The run.
-    pub run: Run,
-}
-
-/// A record with its position, ready to be stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedRecord {
-    /// The position.
-    pub seq: Seq,
-    /// The epoch, as in the bytes.
-    pub epoch: Epoch,
-    /// The run, as in the bytes.
-    pub run: Run,
-    /// The number of the database's history, as in the bytes.
-    pub generation: Generation,
-    /// The kind, as in the bytes.
-    pub kind: &'static str,
-    /// The time, as in the bytes.
-    pub at: Timestamp,
-    /// What is hashed and stored.
-    pub bytes: Vec<u8>,
-    /// SHA-256(prev_hash ‖ bytes).
-    pub hash: Digest,
-    /// What lies beside it.
-    pub value: Option<SaltedValue>,
-}
-
-/// A record that is not to be written.
-#[derive(Debug, thiserror::Error)]
-pub enum SealError {
-    /// The record is beyond its limit.
-    #[error("the {kind} record has {bytes} bytes, and at most {RECORD_MAX_BYTES} are taken")]
-    RecordTooLarge {
-        /// Its kind.
-        kind: &'static str,
-        /// Its size.
-        bytes: usize,
-    },
-    /// The value beside it is beyond its limit.
-    #[error("the value beside the {kind} record has {bytes} bytes, and at most {VALUE_MAX_BYTES} are taken")]
-    ValueTooLarge {
-        /// The kind of the record.
-        kind: &'static str,
-        /// The value's size.
-        bytes: usize,
-    },
-    /// The record could not be written as JSON.
-    #[error("writing a {kind} record as JSON")]
-    Serialize {
-        /// Its kind.
-        kind: &'static str,
-        /// The cause.
-        #[source]
-        source: serde_json::Error,
-    },
-}
-
-/// Gives drafts their positions after `head`, at the time `at` (the caller has raised it to the predecessor's), of which
-/// whole microseconds are kept, as the database keeps them.
-///
-/// # Errors
-/// A record or the value beside it is beyond its limit.
-pub fn seal_records(
-    header: &Header,
-    mut head: Head,
-    at: Timestamp,
-    drafts: Vec<Draft>,
-) -> Result<Vec<SealedRecord>, SealError> {
-    let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at);
-    drafts
-        .into_iter()
-        .map(|draft| {
-            let sealed = seal_record(header, head, at, draft)?;
-            head = Head { seq: sealed.seq, hash: sealed.hash };
-            Ok(sealed)
-        })
-        .collect()
-}
-
-fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Result<SealedRecord, SealError> {
-    let kind = draft.kind.name();
-    if let Some(value) = &draft.value
-        && value.value.len() as u64 > VALUE_MAX_BYTES
-    {
-        return Err(SealError::ValueTooLarge { kind, bytes: value.value.len() });
-    }
-    let record = Record {
-        tenant: header.tenant.clone(),
-        job: header.job,
-        seq: head.seq.next(),
-        generation: header.generation,
-        epoch: header.epoch,
-        run: header.run,
-        step: None,
-        phase: Phase::Forward,
-        case: None,
-        at,
-        kind: draft.kind,
-    };
-    let bytes = serde_json::to_vec(&record).map_err(|source| SealError::Serialize { kind, source })?;
-    if bytes.len() > RECORD_MAX_BYTES {
-        return Err(SealError::RecordTooLarge { kind, bytes: bytes.len() });
-    }
-    let next = head.extend(&bytes);
-    Ok(SealedRecord {
-        seq: next.seq,
-        epoch: header.epoch,
-        run: header.run,
-        generation: header.generation,
-        kind,
-        at,
-        bytes,
-        hash: next.hash,
-        value: draft.value,
-    })
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! Declarations, content-addressed and kept for ever, and which of them is each agent's present one.
 
-use jiff::Timestamp;
-use tenure_core::{
-    id::{AgentName, Digest, Tenant},
-    principal::Principal,
-};
+mod apply;
 
-use crate::{Store, StoreError};
+use jiff::Timestamp;
+use sqlx::query_file;
+use tenure_core::id::{AgentName, Digest, Tenant};
+
+use crate::{
+    Store, StoreError,
+    stored::{Reader, to_bigint},
+    timestamp::Stamp,
+};
 
 /// A declaration to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,32 +76,22 @@ pub struct AgentRevision {
 }
 
 impl Store {
-    /// Stores declarations and makes them the present ones; with `dry_run`, says only what that would do. Agents that are
-    /// not named are left as they are, except that a given bundle becomes theirs too.
-    ///
-    /// # Errors
-    /// The database does not answer, or its timeline changed.
-    pub async fn apply_agents(
-        &self,
-        _tenant: &Tenant,
-        _declarations: &[NewDeclaration],
-        _bundle: Option<&NewBundle>,
-        _by: &Principal,
-        _dry_run: bool,
-    ) -> Result<Vec<Change>, StoreError> {
-        Err(StoreError::unwritten())
-    }
-
     /// Reads an agent's present declaration.
     ///
     /// # Errors
     /// The database does not answer.
     pub async fn read_agent(
         &self,
-        _tenant: &Tenant,
-        _agent: &AgentName,
+        tenant: &Tenant,
+        agent: &AgentName,
     ) -> Result<Option<AgentRevision>, StoreError> {
-        Err(StoreError::unwritten())
+        let attempted = "reading an agent";
+        let row =
+            sqlx::query_file_as!(AgentRow, "queries/agents/read_agent.sql", tenant.as_str(), agent.as_str())
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(StoreError::while_doing(attempted))?;
+        row.map(|row| row.into_revision(Reader(attempted))).transpose()
     }
 
     /// Reads a page of a tenant's agents, by name.
@@ -106,11 +100,22 @@ impl Store {
     /// The database does not answer.
     pub async fn list_agents(
         &self,
-        _tenant: &Tenant,
-        _after: Option<&AgentName>,
-        _limit: u32,
+        tenant: &Tenant,
+        after: Option<&AgentName>,
+        limit: u32,
     ) -> Result<Vec<AgentRevision>, StoreError> {
-        Err(StoreError::unwritten())
+        let attempted = "listing agents";
+        let rows = sqlx::query_file_as!(
+            AgentRow,
+            "queries/agents/list_agents.sql",
+            tenant.as_str(),
+            after.map_or("", AgentName::as_str),
+            i64::from(limit)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        rows.into_iter().map(|row| row.into_revision(Reader(attempted))).collect()
     }
 
     /// Reads declarations by digest, in the order asked; nothing where there is none.
@@ -119,8 +124,45 @@ impl Store {
     /// The database does not answer.
     pub async fn read_declarations(
         &self,
-        _wanted: &[(Tenant, Digest)],
+        wanted: &[(Tenant, Digest)],
     ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-        Err(StoreError::unwritten())
+        let numbers: Vec<_> = (0..wanted.len()).map(|no| to_bigint(no as u64)).collect();
+        let tenants: Vec<_> = wanted.iter().map(|(tenant, _)| tenant.as_str().to_owned()).collect();
+        let digests: Vec<_> = wanted.iter().map(|(_, digest)| digest.0.to_vec()).collect();
+        let rows = query_file!("queries/declarations/read_declarations.sql", &numbers, &tenants, &digests)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::while_doing("reading declarations"))?;
+        let mut found = vec![None; wanted.len()];
+        for row in rows {
+            if let Some(place) = usize::try_from(row.no).ok().and_then(|no| found.get_mut(no)) {
+                *place = Some(row.document);
+            }
+        }
+        Ok(found)
+    }
+}
+
+struct AgentRow {
+    agent: String,
+    digest: Vec<u8>,
+    document: Vec<u8>,
+    bundle: Option<Vec<u8>>,
+    bundle_document: Option<Vec<u8>>,
+    applied_at: Stamp,
+    applied_by: String,
+}
+
+impl AgentRow {
+    fn into_revision(self, reader: Reader) -> Result<AgentRevision, StoreError> {
+        Ok(AgentRevision {
+            agent: reader.parse("agent", self.agent)?,
+            digest: reader.digest(&self.digest)?,
+            document: self.document,
+            bundle: self.bundle.map(|digest| reader.digest(&digest)).transpose()?,
+            bundle_document: self.bundle_document,
+            applied_at: self.applied_at.0,
+            applied_by: self.applied_by,
+        })
     }
 }

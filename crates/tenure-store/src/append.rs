@@ -1,5 +1,24 @@
-//! The write that carries the load.
+//! The write that carries the load: appends of many jobs in one statement, each with everything that follows from it.
+//!
+//! Two things are fenced: an insert at a position of the chain, and the lease's row. All else that a run may cause is written
+//! in the same statement as a record at a position, and falls with it:
+//!
+//! ```text
+//!   batch ─▶ groups (one per job) ─▶ one statement ─▶ applied
+//!                                        │  └─ not admitted ─▶ told apart by a second one, which only reads
+//!                                        └─ a position was taken meanwhile ─▶ nothing is written; the batch again
+//! ```
+//!
+//! A writer that acts on an old head finds the next position taken and is filtered out; one that races for it waits for the
+//! primary key and loses the whole batch, which is then sent again with the competitor visible. `group` joins one job's
+//! appends, `columns` turns groups into arrays, `refusal` tells apart, `retry` sends again.
 
+mod columns;
+mod group;
+mod refusal;
+mod retry;
+
+use sqlx::query_file;
 use tenure_core::{
     chain::Head,
     id::{Digest, Epoch, Generation, JobId, Seq, Tenant, WorkerName},
@@ -7,7 +26,10 @@ use tenure_core::{
     record::SealedRecord,
 };
 
-use crate::{Store, StoreError};
+use columns::{JobColumns, RecordColumns};
+use group::{Group, group_appends};
+
+use crate::{Store, StoreError, stored::from_bigint};
 
 /// Records for one job, with what follows from them in the derived rows: written whole or not at all.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +75,8 @@ pub enum AppendOutcome {
         /// The seq of its last record.
         seq: Seq,
     },
-    /// The head moved: read the tail, and decide again.
+    /// The head moved, or the batch has another append for the job that this one does not follow: read the tail, and decide
+    /// again.
     Conflict,
     /// The guard or the generation does not hold.
     Fenced {
@@ -79,21 +102,101 @@ pub struct AppendReport {
     pub classifications: u32,
 }
 
+const ATTEMPTED: &str = "appending records";
+
 impl Store {
     /// Writes a batch in one statement. Outcomes are in the order of the batch. Several appends for one job must follow
     /// one another in the batch and in the chain; they are admitted together or not at all, and what comes after one that
-    /// changes the lease or concludes the job is answered with `Conflict`.
+    /// changes the lease, the queue or the state is answered with `Conflict`.
     ///
     /// # Errors
     /// `PositionTaken`: nothing was written, send the batch again. `Data`: nothing was written. `TimelineChanged`.
-    /// `Unavailable`: whether it was written is not known; sending identical bytes again is safe.
-    pub async fn append_records(&self, _batch: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
-        Err(StoreError::unwritten())
+    /// `Unavailable`: whether it was written is not known; sending identical bytes again is safe, and answers `Conflict`
+    /// where it was.
+    pub async fn append_records(&self, batch: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
+        let (groups, mut outcomes) = group_appends(batch);
+        for (index, outcome) in self.append_groups(batch, &groups).await?.outcomes {
+            outcomes[index] = outcome;
+        }
+        Ok(outcomes)
     }
 
-    /// As `append_records`, but tries again: the batch whole (the competitor is visible by then, and its victim is
-    /// filtered out), and after a second failure, or on a data error, in halves.
-    pub async fn append_with_retry(&self, _batch: &[Append]) -> AppendReport {
-        AppendReport { outcomes: Vec::new(), statements: 0, classifications: 0 }
+    /// Writes groups in one statement, and tells apart in a second what it did not admit.
+    async fn append_groups(&self, batch: &[Append], groups: &[Group]) -> Result<Written, StoreError> {
+        let admitted = self.write_groups(batch, groups).await?;
+        let (applied, refused): (Vec<_>, Vec<_>) =
+            groups.iter().partition(|group| admitted.contains(&group.no));
+        let mut outcomes: Vec<_> = applied
+            .into_iter()
+            .flat_map(|group| &group.members)
+            .map(|&index| (index, AppendOutcome::Applied { seq: last_seq(&batch[index]) }))
+            .collect();
+        let classified = !refused.is_empty();
+        if classified {
+            outcomes.extend(self.explain_refusals(batch, &refused).await?);
+        }
+        Ok(Written { outcomes, classified })
     }
+
+    /// Sends the statement; returns the numbers of the groups that it admitted.
+    async fn write_groups(&self, batch: &[Append], groups: &[Group]) -> Result<Vec<usize>, StoreError> {
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        let job = JobColumns::of(batch, groups);
+        let record = RecordColumns::of(batch, groups);
+        let rows = query_file!(
+            "queries/journal/append_records.sql",
+            &job.no,
+            &job.tenant,
+            &job.job,
+            &job.generation,
+            &job.guard,
+            &job.guard_epoch,
+            &job.head_seq,
+            &job.head_hash as _,
+            &job.last_seq,
+            &job.last_epoch,
+            &job.lease_change,
+            &job.ready_change,
+            &job.cause as _,
+            &job.not_before as _,
+            &job.changes_job,
+            &job.state as _,
+            &job.reason as _,
+            &job.detail as _,
+            &job.attempts as _,
+            &job.losses as _,
+            &job.hops_left as _,
+            &job.cancel_seq as _,
+            &job.concluded_seq as _,
+            &job.concluded_hash as _,
+            &record.no,
+            &record.seq,
+            &record.epoch,
+            &record.run,
+            &record.kind as _,
+            &record.n as _,
+            &record.request as _,
+            &record.at as _,
+            &record.bytes as _,
+            &record.hash as _,
+            &record.value as _,
+            &record.salt as _
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        Ok(rows.into_iter().filter_map(|row| usize::try_from(from_bigint(row.no)).ok()).collect())
+    }
+}
+
+/// What became of some groups: for each append its place in the batch.
+struct Written {
+    outcomes: Vec<(usize, AppendOutcome)>,
+    classified: bool,
+}
+
+fn last_seq(append: &Append) -> Seq {
+    append.records.last().map_or(append.head.seq, |record| record.seq)
 }

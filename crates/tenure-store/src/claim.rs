@@ -1,4 +1,8 @@
-//! Claims: ready jobs become runs under a lease.
+//! Claims: ready jobs become runs under a lease, as many as wanted in one transaction. Their rows in the queue are locked,
+//! the records composed from what was read with them, and one guarded statement takes the positions. Where somebody else
+//! took one meanwhile, the transaction is begun once more: by then that job is seen as it is.
+
+mod attempt;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +15,8 @@ use tenure_core::{
 };
 
 use crate::{Store, StoreError, TermRefusal};
+
+const ATTEMPTED: &str = "claiming jobs";
 
 /// Who wants how many jobs of which kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,7 +114,19 @@ impl Store {
     ///
     /// # Errors
     /// `TimelineChanged`; the database does not answer.
-    pub async fn claim_jobs(&self, _request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
-        Err(StoreError::unwritten())
+    pub async fn claim_jobs(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
+        let attempt = match self.attempt_claim(request).await {
+            Err(StoreError::PositionTaken { .. }) => self.attempt_claim(request).await?,
+            other => other?,
+        };
+        let mut outcome = attempt.outcome;
+        if attempt.admitted_none {
+            self.check_timeline().await?;
+            outcome.refused =
+                self.explain_term(ATTEMPTED, &request.worker, request.term, request.attach).await?;
+        }
+        let denied = self.read_facts(&attempt.denied).await?;
+        outcome.denied = denied.into_iter().flatten().collect();
+        Ok(outcome)
     }
 }

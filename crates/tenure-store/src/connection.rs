@@ -1,10 +1,25 @@
 //! The connections: one pool for everything, and one connection of its own for renewals, which no other work can starve.
-//! Every connection runs READ COMMITTED with the three timeouts that keep a frozen coordinator from holding locks. The
+//! Every connection runs READ COMMITTED with the three timeouts that keep a frozen coordinator from holding locks; behind
+//! a pooler that refuses such options they belong into the role's settings. A connection that broke while it was idle is
+//! noticed by its next user, who gets `Unavailable`: testing each before use would halve what a connection can do. The
 //! address is never printed: it may contain a password.
 
-use std::time::Duration;
+use std::{str::FromStr as _, time::Duration};
+
+use sqlx::{
+    PgPool, Postgres, Transaction,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tenure_core::limits::{
+    DATABASE_ACQUIRE_TIMEOUT, DATABASE_CONNECTIONS_MAX, DATABASE_IDLE_TRANSACTION_TIMEOUT,
+    DATABASE_LOCK_TIMEOUT, DATABASE_STATEMENT_TIMEOUT,
+};
 
 use crate::StoreError;
+
+/// How long a connection is used before it is replaced, and how long it may lie idle.
+const CONNECTION_LIFETIME: Duration = Duration::from_secs(30 * 60);
+const CONNECTION_IDLE: Duration = Duration::from_secs(5 * 60);
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -20,8 +35,8 @@ pub struct StoreOptions {
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
-            connections_max: 10,
-            acquire_timeout: Duration::from_secs(5),
+            connections_max: DATABASE_CONNECTIONS_MAX,
+            acquire_timeout: DATABASE_ACQUIRE_TIMEOUT,
             application_name: "tenure".to_owned(),
         }
     }
@@ -29,17 +44,76 @@ impl Default for StoreOptions {
 
 /// The database. Cheap to clone; all clones share the connections.
 #[derive(Debug, Clone)]
-pub struct Store {}
+pub struct Store {
+    pub(crate) pool: PgPool,
+    pub(crate) term_pool: TermPool,
+}
+
+/// The one connection for renewals.
+#[derive(Debug, Clone)]
+pub(crate) struct TermPool(pub(crate) PgPool);
 
 impl Store {
     /// Connects, and looks at nothing.
     ///
     /// # Errors
     /// The address is wrong, or nobody answers there.
-    pub async fn connect(_url: &str, _options: StoreOptions) -> Result<Self, StoreError> {
-        Err(StoreError::unwritten())
+    pub async fn connect(url: &str, options: StoreOptions) -> Result<Self, StoreError> {
+        let connect = connect_options(url, &options)?;
+        let pool = pool_options(options.connections_max, &options).connect_with(connect.clone()).await;
+        let term_pool = pool_options(1, &options).connect_lazy_with(connect);
+        Ok(Self {
+            pool: pool.map_err(StoreError::while_doing("connecting"))?,
+            term_pool: TermPool(term_pool),
+        })
     }
 
     /// Closes all connections, after what is under way.
-    pub async fn close(&self) {}
+    pub async fn close(&self) {
+        self.term_pool.0.close().await;
+        self.pool.close().await;
+    }
+
+    /// Begins a transaction; it is rolled back where it is dropped.
+    pub(crate) async fn begin(
+        &self,
+        attempted: &'static str,
+    ) -> Result<Transaction<'static, Postgres>, StoreError> {
+        self.pool
+            .begin_with("BEGIN ISOLATION LEVEL READ COMMITTED")
+            .await
+            .map_err(StoreError::while_doing(attempted))
+    }
+
+    /// A connection outside the pool, without timeouts: for migrating, which waits for whoever migrates already.
+    pub(crate) fn patient_options(&self) -> PgConnectOptions {
+        (*self.pool.connect_options()).clone().options([
+            ("statement_timeout", "0"),
+            ("lock_timeout", "0"),
+            ("idle_in_transaction_session_timeout", "0"),
+        ])
+    }
+}
+
+fn connect_options(url: &str, options: &StoreOptions) -> Result<PgConnectOptions, StoreError> {
+    let parsed = PgConnectOptions::from_str(url).map_err(StoreError::invalid_url)?;
+    Ok(parsed.application_name(&options.application_name).options([
+        ("default_transaction_isolation", "read committed".to_owned()),
+        ("synchronous_commit", "on".to_owned()),
+        ("timezone", "UTC".to_owned()),
+        // Compiling a plan costs more than any of ours runs.
+        ("jit", "off".to_owned()),
+        ("statement_timeout", DATABASE_STATEMENT_TIMEOUT.as_millis().to_string()),
+        ("lock_timeout", DATABASE_LOCK_TIMEOUT.as_millis().to_string()),
+        ("idle_in_transaction_session_timeout", DATABASE_IDLE_TRANSACTION_TIMEOUT.as_millis().to_string()),
+    ]))
+}
+
+fn pool_options(connections_max: u32, options: &StoreOptions) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(connections_max)
+        .acquire_timeout(options.acquire_timeout)
+        .test_before_acquire(false)
+        .max_lifetime(CONNECTION_LIFETIME)
+        .idle_timeout(CONNECTION_IDLE)
 }

@@ -2,10 +2,12 @@
 //! data is, the installation is not what this release expects, or we are. It owns the reading of PostgreSQL's error codes.
 //! Being fenced is no error: it is an outcome of the method that was refused.
 
+use std::sync::Arc;
+
 use tenure_core::reason::Reason;
 
-/// A store method did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+/// A store method did not do what it was asked. Cheap to clone: one failed batch has many waiters.
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// No answer, or one that came too late. Nothing is known about what was attempted.
@@ -15,14 +17,14 @@ pub enum StoreError {
         attempted: &'static str,
         /// The cause.
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
     /// The address is not one.
     #[error("the database's address cannot be read as a postgres:// URL")]
     InvalidUrl {
         /// The cause; it does not contain the address, which may contain a password.
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
     /// The schema is older than this release, or absent.
     #[error("the database is at schema {found}, and this release needs {known}: run tenure migrate")]
@@ -45,7 +47,7 @@ pub enum StoreError {
     Migrate {
         /// The cause.
         #[source]
-        source: sqlx::migrate::MigrateError,
+        source: Arc<sqlx::migrate::MigrateError>,
     },
     /// The database is on another timeline than the installation's row says: a failover may have lost history.
     #[error(
@@ -71,7 +73,7 @@ pub enum StoreError {
         attempted: &'static str,
         /// The cause.
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
     /// A stored value that this release does not know. It is refused, never guessed at.
     #[error("{attempted}: the stored {what} {found:?} is not known to this release")]
@@ -90,7 +92,7 @@ pub enum StoreError {
         attempted: &'static str,
         /// The cause.
         #[source]
-        source: tenure_core::record::SealError,
+        source: Arc<tenure_core::record::SealError>,
     },
     /// A defect of ours: the statement does not fit the schema.
     #[error("{attempted}: the statement failed")]
@@ -99,7 +101,7 @@ pub enum StoreError {
         attempted: &'static str,
         /// The cause.
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
 }
 
@@ -133,23 +135,35 @@ impl StoreError {
     }
 
     fn from_driver(attempted: &'static str, source: sqlx::Error) -> Self {
-        match &source {
+        let blame = match &source {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed
-            | sqlx::Error::Protocol(_) => Self::Unavailable { attempted, source },
-            sqlx::Error::Database(refusal) => {
-                match Blame::of(refusal.code().as_deref().unwrap_or_default()) {
-                    Blame::Position => Self::PositionTaken { attempted },
-                    Blame::Moment => Self::Unavailable { attempted, source },
-                    Blame::Data => Self::Data { attempted, source },
-                    Blame::Statement => Self::Bug { attempted, source },
-                }
-            }
-            _ => Self::Bug { attempted, source },
+            | sqlx::Error::Protocol(_) => Blame::Moment,
+            sqlx::Error::Database(refusal) => Blame::of(refusal.code().as_deref().unwrap_or_default()),
+            _ => Blame::Statement,
+        };
+        let source = Arc::new(source);
+        match blame {
+            Blame::Position => Self::PositionTaken { attempted },
+            Blame::Moment => Self::Unavailable { attempted, source },
+            Blame::Data => Self::Data { attempted, source },
+            Blame::Statement => Self::Bug { attempted, source },
         }
+    }
+
+    pub(crate) fn invalid_url(source: sqlx::Error) -> Self {
+        Self::InvalidUrl { source: Arc::new(source) }
+    }
+
+    pub(crate) fn migrate(source: sqlx::migrate::MigrateError) -> Self {
+        Self::Migrate { source: Arc::new(source) }
+    }
+
+    pub(crate) fn seal(attempted: &'static str, source: tenure_core::record::SealError) -> Self {
+        Self::Seal { attempted, source: Arc::new(source) }
     }
 }
 
@@ -177,11 +191,5 @@ impl Blame {
             _ if matches!(code.get(..2), Some("22" | "23")) => Self::Data,
             _ => Self::Statement,
         }
-    }
-}
-
-impl StoreError {
-    pub(crate) const fn unwritten() -> Self {
-        Self::PositionTaken { attempted: "not yet written" }
     }
 }

@@ -1,18 +1,176 @@
-//! What is known of a job, for whoever decides.
+//! What is known of a job, for whoever decides: read from the view `job_facts`, all of a job in one snapshot. Here is also
+//! the one reading of that view's columns, which `job` shares.
 
+use jiff::Timestamp;
+use sqlx::PgExecutor;
 use tenure_core::{
-    id::{JobId, Tenant},
-    plan::JobFacts,
+    chain::Head,
+    id::{Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term},
+    plan::{JobFacts, LeaseFacts},
+    record::{Record, RecordKind},
+    recovery::Interruption,
 };
+use uuid::Uuid;
 
-use crate::{Store, StoreError};
+use crate::{
+    Store, StoreError,
+    stored::{Reader, from_bigint, from_integer, instant, to_bigint},
+    timestamp::Stamp,
+};
 
 impl Store {
     /// Reads the facts of some jobs in one statement, in the order asked; nothing where there is no such job.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn read_facts(&self, _wanted: &[(Tenant, JobId)]) -> Result<Vec<Option<JobFacts>>, StoreError> {
-        Err(StoreError::unwritten())
+    pub async fn read_facts(&self, wanted: &[(Tenant, JobId)]) -> Result<Vec<Option<JobFacts>>, StoreError> {
+        let attempted = "reading the facts of jobs";
+        let rows = read_rows(&self.pool, attempted, wanted).await?;
+        rows.into_iter().map(|row| row.map(|row| row.into_facts(Reader(attempted))).transpose()).collect()
     }
+}
+
+/// Reads the rows of some jobs, in the order asked.
+pub(crate) async fn read_rows(
+    executor: impl PgExecutor<'_>,
+    attempted: &'static str,
+    wanted: &[(Tenant, JobId)],
+) -> Result<Vec<Option<FactsRow>>, StoreError> {
+    let mut found: Vec<_> = wanted.iter().map(|_| None).collect();
+    if wanted.is_empty() {
+        return Ok(found);
+    }
+    let numbers: Vec<_> = (0..wanted.len()).map(|no| to_bigint(no as u64)).collect();
+    let tenants: Vec<_> = wanted.iter().map(|(tenant, _)| tenant.as_str().to_owned()).collect();
+    let jobs: Vec<_> = wanted.iter().map(|(_, job)| job.0).collect();
+    let rows = sqlx::query_file_as!(FactsRow, "queries/jobs/read_facts.sql", &numbers, &tenants, &jobs)
+        .fetch_all(executor)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+    for row in rows {
+        if let Some(place) = usize::try_from(row.no).ok().and_then(|no| found.get_mut(no)) {
+            *place = Some(row);
+        }
+    }
+    Ok(found)
+}
+
+/// A row of `job_facts`, as the driver reads it.
+pub(crate) struct FactsRow {
+    pub(crate) no: i64,
+    pub(crate) tenant: String,
+    pub(crate) job: Uuid,
+    pub(crate) session: Uuid,
+    pub(crate) agent: String,
+    pub(crate) declaration: Vec<u8>,
+    pub(crate) state: String,
+    pub(crate) state_since: Stamp,
+    pub(crate) reason: Option<String>,
+    pub(crate) detail: Option<String>,
+    pub(crate) run: i32,
+    pub(crate) attempts: i32,
+    pub(crate) losses: i32,
+    pub(crate) hops_left: i32,
+    pub(crate) priority: i16,
+    pub(crate) labels: serde_json::Value,
+    pub(crate) recovery: serde_json::Value,
+    pub(crate) submitted_at: Stamp,
+    pub(crate) cancel_seq: Option<i64>,
+    pub(crate) concluded_seq: Option<i64>,
+    pub(crate) concluded_hash: Option<Vec<u8>>,
+    pub(crate) started_at: Stamp,
+    pub(crate) deadline_at: Option<Stamp>,
+    pub(crate) head_seq: i64,
+    pub(crate) head_hash: Vec<u8>,
+    pub(crate) head_epoch: i64,
+    pub(crate) head_at: Stamp,
+    pub(crate) head_kind: String,
+    pub(crate) lease_epoch: Option<i64>,
+    pub(crate) lease_run_epoch: Option<i64>,
+    pub(crate) lease_worker: Option<String>,
+    pub(crate) lease_term: Option<i64>,
+    pub(crate) lease_granted_at: Option<Stamp>,
+    pub(crate) lease_released: bool,
+    pub(crate) lease_term_closed: bool,
+    pub(crate) lease_fencing: String,
+    pub(crate) not_before: Option<Stamp>,
+    pub(crate) interruption_bytes: Option<Vec<u8>>,
+    pub(crate) generation: i64,
+    pub(crate) now: Stamp,
+}
+
+impl FactsRow {
+    pub(crate) fn into_facts(self, reader: Reader) -> Result<JobFacts, StoreError> {
+        Ok(JobFacts {
+            lease: self.lease(reader)?,
+            interruption: self.interruption(reader)?,
+            head: self.head(reader)?,
+            tenant: reader.tenant(self.tenant)?,
+            job: JobId(self.job),
+            session: SessionId(self.session),
+            agent: reader.parse("agent", self.agent)?,
+            declaration: reader.digest(&self.declaration)?,
+            recovery: reader.json("recovery policy", self.recovery)?,
+            state: reader.state(self.state)?,
+            reason: self.reason,
+            run: Run(from_integer(self.run)),
+            attempts: from_integer(self.attempts),
+            losses: from_integer(self.losses),
+            hops_left: from_integer(self.hops_left),
+            cancel_requested: self.cancel_seq.map(from_bigint).map(Seq),
+            head_epoch: Epoch(from_bigint(self.head_epoch)),
+            head_at: self.head_at.0,
+            head_kind: self.head_kind,
+            started_at: self.started_at.0,
+            deadline_at: instant(self.deadline_at),
+            generation: Generation(from_bigint(self.generation)),
+            now: self.now.0,
+        })
+    }
+
+    pub(crate) fn head(&self, reader: Reader) -> Result<Head, StoreError> {
+        read_head(reader, self.head_seq, &self.head_hash)
+    }
+
+    /// The lease, where there is one: its columns are there together or not at all.
+    pub(crate) fn lease(&self, reader: Reader) -> Result<Option<LeaseFacts>, StoreError> {
+        let (Some(epoch), Some(run_epoch), Some(worker), Some(term), Some(granted_at)) = (
+            self.lease_epoch,
+            self.lease_run_epoch,
+            &self.lease_worker,
+            self.lease_term,
+            self.lease_granted_at,
+        ) else {
+            return Ok(None);
+        };
+        Ok(Some(LeaseFacts {
+            epoch: Epoch(from_bigint(epoch)),
+            run_epoch: Epoch(from_bigint(run_epoch)),
+            worker: reader.parse("worker", worker.clone())?,
+            term: Term(from_bigint(term)),
+            live: !self.lease_released,
+            term_closed: self.lease_term_closed,
+            fencing: reader.fencing(self.lease_fencing.clone())?,
+            granted_at: granted_at.0,
+        }))
+    }
+
+    fn interruption(&self, reader: Reader) -> Result<Option<Interruption>, StoreError> {
+        let Some(bytes) = &self.interruption_bytes else { return Ok(None) };
+        match serde_json::from_slice::<Record>(bytes).map(|record| record.kind) {
+            Ok(RecordKind::RunInterrupted { interruption, .. }) => Ok(Some(interruption)),
+            Ok(other) => Err(reader.unknown("record of an interruption", other.name().to_owned())),
+            Err(error) => Err(reader.unknown("record of an interruption", error.to_string())),
+        }
+    }
+
+    /// When the job is to be started at the earliest, where it is delayed.
+    pub(crate) fn delayed_until(&self) -> Option<Timestamp> {
+        instant(self.not_before)
+    }
+}
+
+pub(crate) fn read_head(reader: Reader, seq: i64, hash: &[u8]) -> Result<Head, StoreError> {
+    let hash: Digest = reader.digest(hash)?;
+    Ok(Head { seq: Seq(from_bigint(seq)), hash })
 }

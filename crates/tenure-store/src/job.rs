@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sqlx::query_file;
 use tenure_core::{
     chain::Head,
     id::{AgentName, Digest, Epoch, JobId, Run, Seq, SessionId, Tenant},
     job::State,
+    limits::JOB_ENDING_MIN_DIGITS,
     plan::LeaseFacts,
 };
 
-use crate::{Store, StoreError};
+use crate::{
+    Store, StoreError,
+    facts::{FactsRow, read_head, read_rows},
+    stored::{Reader, from_bigint, from_integer, instant},
+    timestamp::Stamp,
+};
 
 /// A job as it stood when it was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,29 +90,91 @@ impl Store {
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn read_job(&self, _tenant: &Tenant, _job: JobId) -> Result<Option<JobRow>, StoreError> {
-        Err(StoreError::unwritten())
+    pub async fn read_job(&self, tenant: &Tenant, job: JobId) -> Result<Option<JobRow>, StoreError> {
+        let attempted = "reading a job";
+        let rows = read_rows(&self.pool, attempted, &[(tenant.clone(), job)]).await?;
+        rows.into_iter().flatten().next().map(|row| into_job(row, Reader(attempted))).transpose()
     }
 
     /// Reads a page of jobs, newest first.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn list_jobs(&self, _tenant: &Tenant, _filter: &JobFilter) -> Result<Vec<JobRow>, StoreError> {
-        Err(StoreError::unwritten())
+    pub async fn list_jobs(&self, tenant: &Tenant, filter: &JobFilter) -> Result<Vec<JobRow>, StoreError> {
+        let attempted = "listing jobs";
+        let states: Vec<_> = filter.states.iter().map(|state| state.name().to_owned()).collect();
+        let rows = sqlx::query_file_as!(
+            FactsRow,
+            "queries/jobs/list_jobs.sql",
+            tenant.as_str(),
+            filter.before.map(|job| job.0),
+            &states,
+            filter.agent.as_ref().map(AgentName::as_str),
+            filter.since.map(Stamp) as _,
+            serde_json::json!(filter.labels),
+            i64::from(filter.limit)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        rows.into_iter().map(|row| into_job(row, Reader(attempted))).collect()
     }
 
     /// Finds the jobs whose id, without hyphens, ends in these hexadecimal digits (6 to 32, lower case); at most `limit`,
-    /// newest first. With a limit of 2 or more, an ambiguous ending shows.
+    /// newest first. With a limit of 2 or more, an ambiguous ending shows. Anything else than such digits finds nothing.
     ///
     /// # Errors
     /// The database does not answer.
     pub async fn find_jobs_by_ending(
         &self,
-        _tenant: &Tenant,
-        _hex: &str,
-        _limit: u32,
+        tenant: &Tenant,
+        hex: &str,
+        limit: u32,
     ) -> Result<Vec<JobId>, StoreError> {
-        Err(StoreError::unwritten())
+        if !is_ending(hex) {
+            return Ok(Vec::new());
+        }
+        let rows =
+            query_file!("queries/jobs/find_jobs_by_ending.sql", tenant.as_str(), hex, i64::from(limit))
+                .fetch_all(&self.pool)
+                .await
+                .map_err(StoreError::while_doing("finding a job by the end of its id"))?;
+        Ok(rows.into_iter().map(|row| JobId(row.job)).collect())
     }
+}
+
+fn is_ending(hex: &str) -> bool {
+    (JOB_ENDING_MIN_DIGITS..=32).contains(&hex.len())
+        && hex.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn into_job(row: FactsRow, reader: Reader) -> Result<JobRow, StoreError> {
+    let concluded_head = match (row.concluded_seq, &row.concluded_hash) {
+        (Some(seq), Some(hash)) => Some(read_head(reader, seq, hash)?),
+        (None | Some(_), None) | (None, Some(_)) => None,
+    };
+    Ok(JobRow {
+        lease: row.lease(reader)?,
+        head: row.head(reader)?,
+        not_before: row.delayed_until(),
+        concluded_head,
+        tenant: reader.tenant(row.tenant)?,
+        job: JobId(row.job),
+        session: SessionId(row.session),
+        agent: reader.parse("agent", row.agent)?,
+        declaration: reader.digest(&row.declaration)?,
+        state: reader.state(row.state)?,
+        state_since: row.state_since.0,
+        reason: row.reason,
+        detail: row.detail,
+        submitted_at: row.submitted_at.0,
+        deadline_at: instant(row.deadline_at),
+        run: Run(from_integer(row.run)),
+        attempts: from_integer(row.attempts),
+        losses: from_integer(row.losses),
+        priority: u8::try_from(row.priority).unwrap_or_default(),
+        cancel_requested: row.cancel_seq.map(from_bigint).map(Seq),
+        labels: reader.json("labels", row.labels)?,
+        head_epoch: Epoch(from_bigint(row.head_epoch)),
+    })
 }

@@ -1,13 +1,20 @@
-//! Reading a job's journal.
+//! Reading a job's journal: pages of it, its end, and what lies beside the last verdict. Writing is `append`.
 
 use jiff::Timestamp;
+use sqlx::query_file;
 use tenure_core::{
     chain::Head,
     id::{Digest, Epoch, JobId, Run, Seq, Tenant},
+    limits::TAIL_MAX_ROWS,
     record::Record,
 };
 
-use crate::{Store, StoreError};
+use crate::{
+    Store, StoreError,
+    facts::read_head,
+    stored::{Reader, from_bigint, from_integer, to_bigint},
+    timestamp::Stamp,
+};
 
 /// A record as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,11 +90,23 @@ impl Store {
     /// The database does not answer.
     pub async fn read_tail(
         &self,
-        _tenant: &Tenant,
-        _job: JobId,
-        _from: Seq,
+        tenant: &Tenant,
+        job: JobId,
+        from: Seq,
     ) -> Result<Option<Tail>, StoreError> {
-        Err(StoreError::unwritten())
+        let attempted = "reading the tail of a journal";
+        let rows = sqlx::query_file_as!(
+            TailRows,
+            "queries/journal/read_tail.sql",
+            tenant.as_str(),
+            job.0,
+            to_bigint(from.0),
+            i64::from(TAIL_MAX_ROWS)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        into_tail(rows, Reader(attempted))
     }
 
     /// Reads records from `from` on, in order; only of these kinds, where any are named.
@@ -96,20 +115,113 @@ impl Store {
     /// The database does not answer.
     pub async fn read_records(
         &self,
-        _tenant: &Tenant,
-        _job: JobId,
-        _from: Seq,
-        _kinds: &[String],
-        _limit: u32,
+        tenant: &Tenant,
+        job: JobId,
+        from: Seq,
+        kinds: &[String],
+        limit: u32,
     ) -> Result<Vec<StoredRecord>, StoreError> {
-        Err(StoreError::unwritten())
+        let attempted = "reading records";
+        let rows = sqlx::query_file_as!(
+            RecordRow,
+            "queries/journal/read_records.sql",
+            tenant.as_str(),
+            job.0,
+            to_bigint(from.0),
+            kinds,
+            i64::from(limit)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        rows.into_iter().map(|row| row.into_record(Reader(attempted))).collect()
     }
 
     /// Reads what a job returned; nothing where it did not succeed, or returned nothing.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn read_result(&self, _tenant: &Tenant, _job: JobId) -> Result<Option<Vec<u8>>, StoreError> {
-        Err(StoreError::unwritten())
+    pub async fn read_result(&self, tenant: &Tenant, job: JobId) -> Result<Option<Vec<u8>>, StoreError> {
+        let row = query_file!("queries/journal/read_result.sql", tenant.as_str(), job.0)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(StoreError::while_doing("reading a result"))?;
+        Ok(row.and_then(|row| row.value))
+    }
+}
+
+/// The head, and beside it one row of the tail, where there is any.
+struct TailRows {
+    head_seq: i64,
+    head_hash: Vec<u8>,
+    head_epoch: i64,
+    head_run: i32,
+    head_at: Stamp,
+    seq: Option<i64>,
+    epoch: Option<i64>,
+    run: Option<i32>,
+    n: Option<i64>,
+    request: Option<Vec<u8>>,
+    kind: Option<String>,
+}
+
+fn into_tail(found: Vec<TailRows>, reader: Reader) -> Result<Option<Tail>, StoreError> {
+    let Some(first) = found.first() else { return Ok(None) };
+    let head = read_head(reader, first.head_seq, &first.head_hash)?;
+    let (head_epoch, head_run, head_at) = (first.head_epoch, first.head_run, first.head_at);
+    let rows = found.into_iter().filter_map(|row| row.into_row(reader).transpose());
+    let rows: Vec<TailRow> = rows.collect::<Result<_, _>>()?;
+    Ok(Some(Tail {
+        more: rows.last().is_some_and(|last| last.seq < head.seq),
+        head,
+        head_epoch: Epoch(from_bigint(head_epoch)),
+        head_run: Run(from_integer(head_run)),
+        head_at: head_at.0,
+        rows,
+    }))
+}
+
+impl TailRows {
+    fn into_row(self, reader: Reader) -> Result<Option<TailRow>, StoreError> {
+        let (Some(seq), Some(epoch), Some(run), Some(kind)) = (self.seq, self.epoch, self.run, self.kind)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(TailRow {
+            seq: Seq(from_bigint(seq)),
+            epoch: Epoch(from_bigint(epoch)),
+            run: Run(from_integer(run)),
+            n: self.n.map(from_bigint),
+            request: self.request.map(|digest| reader.digest(&digest)).transpose()?,
+            kind,
+        }))
+    }
+}
+
+struct RecordRow {
+    seq: i64,
+    epoch: i64,
+    run: i32,
+    kind: String,
+    bytes: Vec<u8>,
+    hash: Vec<u8>,
+    value: Option<Vec<u8>>,
+    salt: Option<Vec<u8>>,
+    stored_at: Stamp,
+}
+
+impl RecordRow {
+    fn into_record(self, reader: Reader) -> Result<StoredRecord, StoreError> {
+        Ok(StoredRecord {
+            seq: Seq(from_bigint(self.seq)),
+            epoch: Epoch(from_bigint(self.epoch)),
+            run: Run(from_integer(self.run)),
+            kind: self.kind,
+            bytes: self.bytes,
+            hash: reader.digest(&self.hash)?,
+            value: self.value,
+            salt: self.salt,
+            stored_at: self.stored_at.0,
+        })
     }
 }

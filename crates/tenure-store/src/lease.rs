@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use sqlx::query_file;
 use tenure_core::{
     id::{Digest, Epoch, Generation, JobId, Run, Tenant, Term, WorkerName},
+    limits::LOST_GRANTS_MAX,
     plan::JobFacts,
 };
 
-use crate::{Store, StoreError};
+use crate::{
+    Store, StoreError,
+    stored::{Reader, from_bigint, from_integer, to_bigint, to_ms},
+};
 
 /// A lease that its worker does not name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,26 +43,67 @@ pub struct RunSecret {
 }
 
 impl Store {
-    /// Lists every unreleased lease under a closed term, oldest first.
+    /// Lists every unreleased lease under a closed term, oldest first. A lease that was settled between the listing and
+    /// the reading of its facts is left out.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn list_lapsed_leases(&self, _limit: u32) -> Result<Vec<JobFacts>, StoreError> {
-        Err(StoreError::unwritten())
+    pub async fn list_lapsed_leases(&self, limit: u32) -> Result<Vec<JobFacts>, StoreError> {
+        let attempted = "listing leases under closed terms";
+        let rows = query_file!("queries/leases/list_lapsed_leases.sql", i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        let wanted: Vec<_> = rows
+            .into_iter()
+            .map(|row| Ok((Reader(attempted).tenant(row.tenant)?, JobId(row.job))))
+            .collect::<Result<_, StoreError>>()?;
+        let facts = self.read_facts(&wanted).await?;
+        let is_lapsed =
+            |facts: &JobFacts| facts.lease.as_ref().is_some_and(|lease| lease.live && lease.term_closed);
+        Ok(facts.into_iter().flatten().filter(is_lapsed).collect())
     }
 
-    /// Lists the unreleased leases of a term that were granted more than `age` ago and are not among `known`.
+    /// Lists the unreleased leases of a term that were granted more than `age` ago and are not among `known`, oldest
+    /// first; at most `limits::LOST_GRANTS_MAX`.
     ///
     /// # Errors
     /// The database does not answer.
     pub async fn list_lost_grants(
         &self,
-        _worker: &WorkerName,
-        _term: Term,
-        _known: &[(Tenant, JobId, Epoch)],
-        _age: Duration,
+        worker: &WorkerName,
+        term: Term,
+        known: &[(Tenant, JobId, Epoch)],
+        age: Duration,
     ) -> Result<Vec<LostGrant>, StoreError> {
-        Err(StoreError::unwritten())
+        let attempted = "listing grants that a worker does not name";
+        let tenants: Vec<_> = known.iter().map(|(tenant, ..)| tenant.as_str().to_owned()).collect();
+        let jobs: Vec<_> = known.iter().map(|(_, job, _)| job.0).collect();
+        let epochs: Vec<_> = known.iter().map(|(.., epoch)| to_bigint(epoch.0)).collect();
+        let rows = query_file!(
+            "queries/leases/list_lost_grants.sql",
+            worker.as_str(),
+            to_bigint(term.0),
+            to_ms(age),
+            &tenants,
+            &jobs,
+            &epochs,
+            i64::from(LOST_GRANTS_MAX)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(LostGrant {
+                    tenant: Reader(attempted).tenant(row.tenant)?,
+                    job: JobId(row.job),
+                    epoch: Epoch(from_bigint(row.run_epoch)),
+                    run: Run(from_integer(row.run)),
+                    generation: Generation(from_bigint(row.generation)),
+                })
+            })
+            .collect()
     }
 
     /// Reads the hashed secret of the run that was claimed under `epoch`, while it is unsettled or unaccounted for.
@@ -66,10 +112,24 @@ impl Store {
     /// The database does not answer.
     pub async fn read_run_secret(
         &self,
-        _tenant: &Tenant,
-        _job: JobId,
-        _epoch: Epoch,
+        tenant: &Tenant,
+        job: JobId,
+        epoch: Epoch,
     ) -> Result<Option<RunSecret>, StoreError> {
-        Err(StoreError::unwritten())
+        let attempted = "reading the secret of a run";
+        let row =
+            query_file!("queries/leases/read_run_secret.sql", tenant.as_str(), job.0, to_bigint(epoch.0))
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(StoreError::while_doing(attempted))?;
+        row.map(|row| {
+            Ok(RunSecret {
+                secret_hash: Reader(attempted).digest(&row.secret_hash)?,
+                generation: Generation(from_bigint(row.generation)),
+                worker: Reader(attempted).parse("worker", row.worker)?,
+                live: row.live,
+            })
+        })
+        .transpose()
     }
 }

@@ -6,6 +6,8 @@
 //! Neighbours: `tenure-core` (types), `tenure-coordinator` (the only caller at run time), `tenure-testkit`.
 
 mod error;
+mod stored;
+mod timestamp;
 
 mod connection;
 mod installation;

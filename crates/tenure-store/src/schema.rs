@@ -1,6 +1,11 @@
-//! The schema's version: what was applied, what this release knows, and the applying.
+//! The schema's version: what was applied, what this release knows, and the applying. Migrations are numbered and only go
+//! forward; they are embedded in the program.
+
+use sqlx::{ConnectOptions as _, Connection as _, migrate::Migrator, query_file};
 
 use crate::{Store, StoreError};
+
+static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 /// Where the schema stands. Migrations are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +22,12 @@ impl Store {
     /// # Errors
     /// `NotMigrated`, `DatabaseTooNew`, or the database does not answer.
     pub async fn check_schema(&self) -> Result<SchemaState, StoreError> {
-        Err(StoreError::unwritten())
+        let SchemaState { found, known } = self.read_schema().await?;
+        match found.cmp(&known) {
+            std::cmp::Ordering::Less => Err(StoreError::NotMigrated { found, known }),
+            std::cmp::Ordering::Equal => Ok(SchemaState { found, known }),
+            std::cmp::Ordering::Greater => Err(StoreError::DatabaseTooNew { found, known }),
+        }
     }
 
     /// Applies what is missing, notes the installation, makes the partitions. Two may race: one waits for the other.
@@ -25,6 +35,31 @@ impl Store {
     /// # Errors
     /// `DatabaseTooNew`, a migration that fails, or the database does not answer.
     pub async fn migrate(&self) -> Result<SchemaState, StoreError> {
-        Err(StoreError::unwritten())
+        let SchemaState { found, known } = self.read_schema().await?;
+        if found > known {
+            return Err(StoreError::DatabaseTooNew { found, known });
+        }
+        self.apply_migrations().await?;
+        self.note_installation().await?;
+        self.ensure_partitions(self.read_clock().await?).await?;
+        self.check_schema().await
+    }
+
+    async fn apply_migrations(&self) -> Result<(), StoreError> {
+        let attempted = StoreError::while_doing("connecting in order to migrate");
+        let mut connection = self.patient_options().connect().await.map_err(attempted)?;
+        MIGRATOR.run(&mut connection).await.map_err(StoreError::migrate)?;
+        connection.close().await.map_err(StoreError::while_doing("ending the migration"))
+    }
+
+    async fn read_schema(&self) -> Result<SchemaState, StoreError> {
+        let attempted = || StoreError::while_doing("reading the version of the schema");
+        let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
+        let row = query_file!("queries/installation/check_schema.sql").fetch_one(&self.pool).await;
+        if !row.map_err(attempted())?.migrated {
+            return Ok(SchemaState { found: 0, known });
+        }
+        let row = query_file!("queries/installation/read_schema.sql").fetch_one(&self.pool).await;
+        Ok(SchemaState { found: row.map_err(attempted())?.newest.unwrap_or_default(), known })
     }
 }

@@ -1,4 +1,7 @@
-//! Submissions: a job comes into being, and where a worker is free, its first run with it.
+//! Submissions: a job comes into being, and where a worker is free, its first run with it. What may be submitted is decided
+//! before; here only the key can refuse.
+
+mod columns;
 
 use std::collections::BTreeMap;
 
@@ -8,8 +11,17 @@ use tenure_core::{
     record::{DeadlineSetting, SealedRecord},
     recovery::RecoveryPolicy,
 };
+use uuid::Uuid;
 
-use crate::{Store, StoreError};
+use columns::{JobColumns, RecordColumns};
+
+use crate::{
+    Store, StoreError,
+    stored::{Reader, from_bigint, instant, to_bigint},
+    timestamp::Stamp,
+};
+
+const ATTEMPTED: &str = "storing submissions";
 
 /// A submission that was admitted and sealed.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +106,8 @@ pub enum Submitted {
         /// The database's clock.
         now: Timestamp,
     },
-    /// The key was used before, with the same payload: the earlier job.
+    /// The key was used before, with the same payload: the earlier job. Also where the very job is there already, because
+    /// an answer was lost.
     Existing {
         /// That job.
         job: JobId,
@@ -115,9 +128,144 @@ impl Store {
     /// one key is admitted.
     ///
     /// # Errors
-    /// `TimelineChanged`; `Data`; the database does not answer (whether they are stored is not known; sending the same
-    /// jobs with the same ids again gives `PositionTaken` where they are).
-    pub async fn submit_jobs(&self, _jobs: &[NewJob]) -> Result<Vec<Submitted>, StoreError> {
-        Err(StoreError::unwritten())
+    /// `TimelineChanged`; `Data`: nothing was stored; `PositionTaken`: nothing was stored, the generation may be old.
+    /// `Unavailable`: whether they are stored is not known; sending the same jobs with the same ids again is safe, and
+    /// answers `Existing` where they are.
+    pub async fn submit_jobs(&self, jobs: &[NewJob]) -> Result<Vec<Submitted>, StoreError> {
+        let mut outcomes: Vec<Option<Submitted>> = vec![None; jobs.len()];
+        for row in self.store_jobs(jobs).await? {
+            if let Some(place) = usize::try_from(row.no).ok().and_then(|no| outcomes.get_mut(no)) {
+                *place = Some(row.into_outcome());
+            }
+        }
+        let refused: Vec<_> = (0..jobs.len()).filter(|&index| outcomes[index].is_none()).collect();
+        if !refused.is_empty() {
+            self.check_timeline().await?;
+            for (index, outcome) in self.explain_submissions(jobs, &refused).await? {
+                outcomes[index] = Some(outcome);
+            }
+        }
+        // Neither stored nor explained: the generation is old, or who had the key went away meanwhile.
+        let answered: Option<Vec<_>> = outcomes.into_iter().collect();
+        answered.ok_or(StoreError::PositionTaken { attempted: ATTEMPTED })
+    }
+
+    async fn store_jobs(&self, jobs: &[NewJob]) -> Result<Vec<StoredRow>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let job = JobColumns::of(jobs);
+        let record = RecordColumns::of(jobs);
+        sqlx::query_file_as!(
+            StoredRow,
+            "queries/jobs/submit_jobs.sql",
+            &job.no,
+            &job.tenant,
+            &job.job,
+            &job.session,
+            &job.agent,
+            &job.declaration as _,
+            &job.bundle as _,
+            &job.recovery,
+            &job.hops,
+            &job.run_cap,
+            &job.budget_micros,
+            &job.priority,
+            &job.labels,
+            &job.requires,
+            &job.traceparent as _,
+            &job.generation,
+            &job.key_hash as _,
+            &job.payload_digest as _,
+            &job.not_before as _,
+            &job.ceiling_s as _,
+            &job.deadline_at as _,
+            &job.worker as _,
+            &job.term as _,
+            &job.attach as _,
+            &job.secret_hash as _,
+            &record.no,
+            &record.seq,
+            &record.epoch,
+            &record.run,
+            &record.kind as _,
+            &record.at as _,
+            &record.bytes as _,
+            &record.hash as _,
+            &record.value as _,
+            &record.salt as _
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(ATTEMPTED))
+    }
+
+    async fn explain_submissions(
+        &self,
+        jobs: &[NewJob],
+        refused: &[usize],
+    ) -> Result<Vec<(usize, Submitted)>, StoreError> {
+        let numbers: Vec<_> = refused.iter().map(|&index| to_bigint(index as u64)).collect();
+        let tenants: Vec<_> = refused.iter().map(|&index| jobs[index].tenant.to_string()).collect();
+        let ids: Vec<_> = refused.iter().map(|&index| jobs[index].job.0).collect();
+        let keys: Vec<_> =
+            refused.iter().map(|&index| jobs[index].key.map(|key| key.hash.0.to_vec())).collect();
+        let rows = sqlx::query_file_as!(
+            ExistingRow,
+            "queries/jobs/explain_submissions.sql",
+            &numbers,
+            &tenants,
+            &ids,
+            &keys as _
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        let explain = |row: ExistingRow| {
+            let index = usize::try_from(row.no).ok()?;
+            Some(row.into_outcome(jobs.get(index)?).map(|outcome| (index, outcome)))
+        };
+        rows.into_iter().filter_map(explain).collect()
+    }
+}
+
+struct StoredRow {
+    no: i64,
+    deadline_at: Option<Stamp>,
+    claimed: bool,
+    queue_no: Option<i64>,
+    now: Stamp,
+}
+
+impl StoredRow {
+    fn into_outcome(self) -> Submitted {
+        Submitted::Admitted {
+            deadline_at: instant(self.deadline_at),
+            claimed: self.claimed,
+            queue_no: self.queue_no.map(from_bigint),
+            now: self.now.0,
+        }
+    }
+}
+
+struct ExistingRow {
+    no: i64,
+    payload_digest: Option<Vec<u8>>,
+    job: Uuid,
+    session: Uuid,
+    deadline_at: Option<Stamp>,
+}
+
+impl ExistingRow {
+    fn into_outcome(self, asked: &NewJob) -> Result<Submitted, StoreError> {
+        let stored = self.payload_digest.map(|digest| Reader(ATTEMPTED).digest(&digest)).transpose()?;
+        if stored != asked.key.map(|key| key.payload) {
+            return Ok(Submitted::KeyReused { job: JobId(self.job) });
+        }
+        Ok(Submitted::Existing {
+            job: JobId(self.job),
+            session: SessionId(self.session),
+            deadline_at: instant(self.deadline_at),
+        })
     }
 }

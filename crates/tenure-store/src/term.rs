@@ -1,14 +1,23 @@
-//! Terms: a worker process's own time to live.
+//! Terms: a worker process's own time to live. One row each, renewed for all its leases at once, and closed on that same
+//! row: renewal or closing, one of the two wins. What a lapse means for the leases is decided elsewhere.
+
+mod closing;
+mod registration;
+mod renewal;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sqlx::query_file;
 use tenure_core::{
     id::{AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, Tenant, Term, WorkerName},
     plan::Fencing,
 };
 
-use crate::{Store, StoreError};
+use crate::{
+    Store, StoreError,
+    stored::{from_bigint, to_bigint},
+};
 
 /// A worker that introduces itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -194,79 +203,47 @@ pub struct WorkerRow {
     pub ttl: Duration,
 }
 
+/// What stands in a term's row where something was refused.
+struct TermRow {
+    attach: Attach,
+    secret_hash: Vec<u8>,
+    closed: bool,
+    lapsed: bool,
+}
+
 impl Store {
-    /// Opens a term.
-    ///
-    /// # Errors
-    /// `TimelineChanged`; the database does not answer.
-    pub async fn register_worker(&self, _new: &NewTerm) -> Result<Registered, StoreError> {
-        Err(StoreError::unwritten())
-    }
-
-    /// Makes a new attach the current one, where the secret is that of the registration.
-    ///
-    /// # Errors
-    /// `TimelineChanged`; the database does not answer.
-    pub async fn attach_worker(
+    /// Tells why a term may not act under an attach; nothing where it may by now.
+    pub(crate) async fn explain_term(
         &self,
-        _worker: &WorkerName,
-        _term: Term,
-        _secret_hash: Digest,
-    ) -> Result<Result<AttachedTerm, TermRefusal>, StoreError> {
-        Err(StoreError::unwritten())
+        attempted: &'static str,
+        worker: &WorkerName,
+        term: Term,
+        attach: Attach,
+    ) -> Result<Option<TermRefusal>, StoreError> {
+        Ok(match self.read_term(attempted, worker, term).await? {
+            None => Some(TermRefusal::Unknown),
+            Some(row) if row.closed => Some(TermRefusal::Closed),
+            Some(row) if row.attach != attach => Some(TermRefusal::Displaced),
+            Some(row) if row.lapsed => Some(TermRefusal::Lapsed),
+            Some(_) => None,
+        })
     }
 
-    /// Renews a term, on a connection of its own. `echo` is the number of the last answer that the worker received.
-    ///
-    /// # Errors
-    /// `TimelineChanged`; the database does not answer.
-    pub async fn renew_term(
+    async fn read_term(
         &self,
-        _worker: &WorkerName,
-        _term: Term,
-        _attach: Attach,
-        _echo: u64,
-    ) -> Result<Renewal, StoreError> {
-        Err(StoreError::unwritten())
-    }
-
-    /// Lists terms that lapsed and are not closed, longest lapsed first. Only a hint: `close_lapsed_terms` judges.
-    ///
-    /// # Errors
-    /// The database does not answer.
-    pub async fn list_lapsed_terms(&self, _limit: u32) -> Result<Vec<LapsedTerm>, StoreError> {
-        Err(StoreError::unwritten())
-    }
-
-    /// Closes those of `which` that lapsed, on the row that renewals update, where the database's clock is as expected.
-    ///
-    /// # Errors
-    /// `TimelineChanged`; the database does not answer.
-    pub async fn close_lapsed_terms(
-        &self,
-        _expected_now: Timestamp,
-        _which: &[ClosableTerm],
-    ) -> Result<Vec<ClosedTerm>, StoreError> {
-        Err(StoreError::unwritten())
-    }
-
-    /// Deletes closed terms that have no leases and were closed long enough ago; returns how many.
-    ///
-    /// # Errors
-    /// The database does not answer, or its timeline changed.
-    pub async fn delete_closed_terms(&self) -> Result<u64, StoreError> {
-        Err(StoreError::unwritten())
-    }
-
-    /// Reads a page of the terms that are open or still have leases, by name and number.
-    ///
-    /// # Errors
-    /// The database does not answer.
-    pub async fn list_workers(
-        &self,
-        _after: Option<(&WorkerName, Term)>,
-        _limit: u32,
-    ) -> Result<Vec<WorkerRow>, StoreError> {
-        Err(StoreError::unwritten())
+        attempted: &'static str,
+        worker: &WorkerName,
+        term: Term,
+    ) -> Result<Option<TermRow>, StoreError> {
+        let row = query_file!("queries/terms/explain_term.sql", worker.as_str(), to_bigint(term.0))
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        Ok(row.map(|row| TermRow {
+            attach: Attach(from_bigint(row.attach)),
+            secret_hash: row.secret_hash,
+            closed: row.closed,
+            lapsed: row.lapsed,
+        }))
     }
 }

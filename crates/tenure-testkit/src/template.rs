@@ -11,7 +11,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};
+use tenure_store::{Store, StoreOptions};
 
 /// The key of the advisory lock under which a template is built: "tenure t" in ASCII.
 const BUILD_LOCK: i64 = 0x7465_6e75_7265_2074;
@@ -29,7 +30,7 @@ pub(crate) async fn ensure_template(
         .with_context(|| format!("could not read the migrations in {MIGRATIONS}"))?;
     let name = format!("tenure_template_{}", digest_migrations(&migrator));
     sqlx::query("SELECT pg_advisory_lock($1)").bind(BUILD_LOCK).execute(&mut *admin).await?;
-    let built = build_if_absent(options, admin, &migrator, &name).await;
+    let built = build_if_absent(options, admin, &name).await;
     sqlx::query("SELECT pg_advisory_unlock($1)").bind(BUILD_LOCK).execute(&mut *admin).await?;
     built.map(|()| name)
 }
@@ -37,7 +38,6 @@ pub(crate) async fn ensure_template(
 async fn build_if_absent(
     options: &PgConnectOptions,
     admin: &mut PgConnection,
-    migrator: &Migrator,
     name: &str,
 ) -> anyhow::Result<()> {
     let present: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
@@ -50,9 +50,12 @@ async fn build_if_absent(
     let draft = format!("{name}_draft");
     execute(admin, format!("DROP DATABASE IF EXISTS {draft} WITH (FORCE)")).await?;
     execute(admin, format!("CREATE DATABASE {draft}")).await?;
-    let mut connection = options.clone().database(&draft).connect().await?;
-    migrator.run(&mut connection).await.context("could not migrate the template for test databases")?;
-    connection.close().await?;
+    // By the store itself, which also notes the installation and makes the partitions.
+    let url = options.clone().database(&draft).to_url_lossy();
+    let store = Store::connect(url.as_str(), StoreOptions::default()).await?;
+    let migrated = store.migrate().await;
+    store.close().await;
+    migrated.context("could not migrate the template for test databases")?;
     execute(admin, format!("ALTER DATABASE {draft} RENAME TO {name}")).await
 }
 

@@ -49,11 +49,13 @@ pub struct ProcessRunner {
 
 impl ProcessRunner {
     /// A runner that fences in the way that the worker registered with. Makes this process a subreaper, so that what
-    /// a killed guardian leaves behind comes here and is ended here.
+    /// a killed guardian leaves behind comes here and is ended here, and removes the empty cgroups of runs that lost
+    /// worker and guardian at once.
     pub fn new(guard: GuardCommand, fencing: Fencing) -> Self {
         if let Err(error) = nix::sys::prctl::set_child_subreaper(true) {
             tracing::warn!(%error, "the worker cannot become a subreaper: what a killed guardian leaves behind may stay");
         }
+        cgroup::remove_stale_cgroups();
         Self { guard, fencing }
     }
 

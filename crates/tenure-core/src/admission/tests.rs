@@ -1,3 +1,5 @@
+//! The order of refusals, the settings that a submission takes over, and its bounds.
+
 use jiff::Timestamp;
 
 use super::*;
@@ -30,7 +32,8 @@ fn everything_refuses() -> RunAdmission {
 
 #[test]
 fn refusals_of_a_run_come_in_their_order_and_the_first_is_named() {
-    let lift: [(Reason, fn(&mut RunAdmission)); 8] = [
+    type Lift = fn(&mut RunAdmission);
+    let lift: [(Reason, Lift); 8] = [
         (Reason::Halted, |run| run.halt = None),
         (Reason::DeadlineReached, |run| run.now = second(59)),
         (Reason::HopsExhausted, |run| run.hops_left = Some(2)),

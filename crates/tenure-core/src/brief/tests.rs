@@ -1,3 +1,5 @@
+//! The golden briefs: what a run is told, word for word.
+
 use super::*;
 use crate::{
     deadline::Deadline,

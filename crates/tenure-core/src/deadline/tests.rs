@@ -1,3 +1,5 @@
+//! The rules of the deadline, and properties that hold for any instants.
+
 use proptest::prelude::*;
 
 use super::*;

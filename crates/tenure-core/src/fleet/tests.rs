@@ -1,3 +1,5 @@
+//! Whole fleet files, their digests, and every way in which one can be wrong.
+
 use super::*;
 use crate::{
     declaration::{Command, Stdin},

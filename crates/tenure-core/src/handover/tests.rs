@@ -1,3 +1,5 @@
+//! What a handover holds, and the JSON that programs read.
+
 use super::*;
 use crate::{
     deadline::Deadline,

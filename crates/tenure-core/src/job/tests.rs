@@ -1,3 +1,5 @@
+//! The whole matrix of states and events, as a snapshot.
+
 use super::*;
 use crate::id::Epoch;
 

@@ -1,9 +1,13 @@
+//! The stored form of every kind of record, pinned and read back.
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    chain::Head,
     factory::{Journal, admitted, crashed, job_id, note, person, run_started, salted, second},
     handover::Cause,
+    limits::RECORD_MAX_BYTES,
     recovery::Pays,
     verify::{StoredRecord, verify_chain},
 };

@@ -1,3 +1,5 @@
+//! Every combination that recovery is asked about, and the pauses before restarts.
+
 use super::*;
 use crate::factory::{automatic, crashed, job_id};
 

@@ -1,3 +1,5 @@
+//! What every end of a run makes of its job, and what holds for every settlement.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -286,6 +288,17 @@ fn past_the_deadline_and_without_hops_nothing_is_restarted() {
     let plan = end(&last_hop, RunEnd::ExitCode(1));
     assert_eq!((job(&plan).state, job(&plan).reason.as_deref()), (Some(State::Exhausted), Some("hops")));
     assert_eq!(job(&end(&last_hop, RunEnd::ContactLost)).state, Some(State::Ready));
+}
+
+#[test]
+fn a_ready_job_past_its_deadline_is_concluded_and_any_other_is_left_alone() {
+    let late = JobFacts { now: second(3_600), ..facts(State::Ready) };
+    let Ok(Decision::Write(plan)) = plan_denial(&late) else { panic!("no plan") };
+    assert_eq!(kinds(&plan), ["deadline_denied", "job_concluded"]);
+    assert_eq!((plan.epoch, plan.changes.ready.clone()), (Epoch(1), ReadyChange::Delete));
+    assert_eq!(job(&plan).state, Some(State::Exhausted));
+    assert_eq!(plan_denial(&facts(State::Ready)), Ok(Decision::Already));
+    assert_eq!(plan_denial(&JobFacts { now: second(3_600), ..running() }), Ok(Decision::Already));
 }
 
 #[test]

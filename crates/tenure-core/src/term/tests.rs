@@ -1,3 +1,5 @@
+//! The arithmetic of terms at its edges.
+
 use super::*;
 use crate::factory::second;
 

@@ -1,3 +1,5 @@
+//! The table of verbs and states, and the plans of the verbs.
+
 use super::*;
 use crate::{
     factory::{crashed, facts, interrupted, person, running, second, unaccounted},

@@ -1,3 +1,5 @@
+//! Every way in which a chain can be broken, and that each is named.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -68,6 +68,7 @@ fn start_program(spec: &GuardSpec, streams: [&OwnedFd; 3], parent: i32) -> Resul
     unistd::dup2_stderr(stderr).map_err(failed("set the child's standard error"))?;
     reset_signals().map_err(failed("reset the child's signals"))?;
     if let Some(user) = &spec.user {
+        give_output_to(user, [stdout, stderr]).map_err(failed("hand the output to the child's user"))?;
         switch_user(user).map_err(failed(&format!("become user {:?}", user.name)))?;
     }
     // After the change of user, which clears it; and the parent may have died before this line.
@@ -78,6 +79,11 @@ fn start_program(spec: &GuardSpec, streams: [&OwnedFd; 3], parent: i32) -> Resul
     let cwd = spec.cwd.as_path();
     unistd::chdir(cwd).map_err(failed(&format!("enter the directory {}", cwd.display())))?;
     execute(&spec.argv, &spec.env)
+}
+
+/// So that the user may open `/dev/stdout` and `/dev/stderr`, which lead to these pipes.
+fn give_output_to(user: &RunUser, pipes: [&OwnedFd; 2]) -> nix::Result<()> {
+    pipes.into_iter().try_for_each(|pipe| unistd::fchown(pipe, Some(Uid::from_raw(user.uid)), None))
 }
 
 fn switch_user(user: &RunUser) -> nix::Result<()> {

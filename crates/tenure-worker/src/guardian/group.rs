@@ -78,6 +78,8 @@ impl Group {
             }
         };
         let identity = RunIdentity::of_run(main, init);
+        // The run's secret is in this memory, and the child, which has not run yet, may have the same user.
+        let _ = nix::sys::prctl::set_dumpable(false);
         let mut group =
             Self { kind, cgroup, identity, failure: Some(File::from(failure)), reason: String::new() };
         group.open_gate(spec, opener)?;

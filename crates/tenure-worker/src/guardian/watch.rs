@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::time::{
@@ -52,8 +51,6 @@ impl Watch {
             Ok(group) => group,
             Err(reason) => return Err((control, reason)),
         };
-        // The secret is in this memory, and the child may have the same user.
-        let _ = prctl::set_dumpable(false);
         let margin = Duration::from_millis(spec.margin_ms);
         let lifecycle = Lifecycle::new(spec.deadline, margin, Duration::from_millis(spec.stop_grace_ms));
         let (signals, timer) = watches;

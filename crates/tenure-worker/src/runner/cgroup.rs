@@ -11,6 +11,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,10 @@ pub struct LimitSupport {
     pub cpu: bool,
 }
 
+/// What the name of every run's directory begins with.
+const DIRECTORY_PREFIX: &str = "tenure-";
+/// An empty directory of that age is nobody's.
+const STALE_AFTER: Duration = Duration::from_secs(60);
 /// The period over which processor time is counted.
 const CPU_PERIOD_MICROSECONDS: u64 = 100_000;
 /// The least quota that the kernel takes.
@@ -134,7 +139,7 @@ impl RunCgroup {
             for _ in 0..50 {
                 match fs::remove_dir(directory) {
                     Err(error) if error.kind() == ErrorKind::ResourceBusy => {
-                        std::thread::sleep(std::time::Duration::from_millis(2));
+                        std::thread::sleep(Duration::from_millis(2));
                     }
                     Ok(()) | Err(_) => break,
                 }
@@ -159,8 +164,24 @@ pub fn find_limit_support() -> LimitSupport {
     support
 }
 
+/// Removes those of runs whose worker and guardian were both killed. One with processes cannot be removed; one that is
+/// young may be somebody's that is about to start.
+pub(super) fn remove_stale_cgroups() {
+    for place in find_places() {
+        let Ok(entries) = fs::read_dir(&place.directory) else { continue };
+        for entry in entries.flatten() {
+            let ours = entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX);
+            let changed = entry.metadata().and_then(|metadata| metadata.modified());
+            let old = changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE_AFTER));
+            if ours && old {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
 fn directory_name(run_name: &str) -> String {
-    format!("tenure-{run_name}")
+    format!("{DIRECTORY_PREFIX}{run_name}")
 }
 
 fn make_directory(directory: &Path) -> bool {

@@ -77,6 +77,7 @@ enum News {
     Frames(std::io::Result<usize>),
     Ordered(bool),
     PingDue,
+    GuardianLate,
     TimedOut,
     Idle,
 }
@@ -138,12 +139,14 @@ impl Supervisor {
             }
             let idle_at = self.timing.idle_timeout.map(|limit| self.activity.last() + limit);
             let held = !self.abandoned;
+            let late_at = self.find_late();
             let timing = held && !self.timed_out;
             let news = tokio::select! {
                 biased;
                 read = self.socket.read(&mut bytes) => News::Frames(read),
                 changed = self.orders.changed(), if held => News::Ordered(changed.is_ok()),
                 _ = self.pings.tick(), if held => News::PingDue,
+                () = sleep_until(late_at), if held => News::GuardianLate,
                 () = tokio::time::sleep_until(timeout_at), if timing => News::TimedOut,
                 () = sleep_until(idle_at), if timing => News::Idle,
             };
@@ -154,6 +157,8 @@ impl Supervisor {
                 // Nobody holds this run any more: the guardian sees the socket close and does the rest.
                 News::Ordered(false) => self.abandon().await,
                 News::PingDue => self.ping().await?,
+                // The guardian's clock is ours: it is frozen, and the deadline is past.
+                News::GuardianLate => return Err(Lost),
                 News::TimedOut => self.end_for_time(self.own_timeout()).await?,
                 News::Idle => self.end_when_idle().await?,
             }
@@ -207,13 +212,18 @@ impl Supervisor {
     }
 
     async fn ping(&mut self) -> Result<(), Lost> {
-        let late = BootInstant::now() >= self.told.deadline.plus(GUARDIAN_LATE_AFTER);
-        if late || self.unanswered >= GUARDIAN_MISSED_PINGS_MAX {
+        if self.unanswered >= GUARDIAN_MISSED_PINGS_MAX {
             return Err(Lost);
         }
         self.unanswered += 1;
         self.ping_number += 1;
         self.send(&ToGuardian::Ping { number: self.ping_number }).await
+    }
+
+    /// When the guardian should have ended its group long since.
+    fn find_late(&self) -> Option<Instant> {
+        let late = self.told.deadline.plus(GUARDIAN_LATE_AFTER);
+        (late != BootInstant::NEVER).then(|| Instant::now() + late.since(BootInstant::now()))
     }
 
     fn own_timeout(&self) -> EndCause {

@@ -117,9 +117,10 @@ async fn silence_past_the_idle_timeout_ends_it_and_a_note_is_no_silence() {
     let process = scene.start_spec(spec);
     let handle = process.handle();
     let notes = tokio::spawn(async move {
+        let mut every = tokio::time::interval(Duration::from_millis(100));
         loop {
+            every.tick().await;
             handle.touch();
-            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
     let mut process = process;

@@ -58,6 +58,30 @@ fn an_ordinary_users_worker_fences_as_well() {
     }
 }
 
+#[test]
+fn a_child_of_the_same_user_cannot_look_into_its_guardian() {
+    if !is_root() {
+        println!("skipped: only root can become an ordinary user, and root may look into everything");
+        return;
+    }
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let answer = scene.path("answer");
+        let script = format!(
+            "id -u > {0}.new; head -c 1 /proc/$PPID/mem /proc/$PPID/environ >> {0}.new 2>&1; mv {0}.new {0}",
+            answer.display()
+        );
+        let _worker = scene.start_worker_as(&script, json!({}), Some(NOBODY));
+        let seen = wait_for("the child's answer", || {
+            std::fs::read_to_string(&answer).map_err(|error| error.to_string())
+        });
+        let lines: Vec<&str> = seen.lines().collect();
+        assert_eq!(lines[0], NOBODY.to_string());
+        let denied = lines.iter().filter(|line| line.ends_with("Permission denied")).count();
+        assert_eq!((denied, lines.len()), (2, 3), "{fencing:?}: {seen}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_guardian_takes_its_group_along_and_the_worker_says_so_afterwards() {
     for fencing in [Fencing::Kernel, Fencing::Guardian] {
@@ -99,8 +123,10 @@ async fn a_frozen_guardian_is_ended_with_its_group() {
         scene.await_heartbeat();
         let guardian = scene.identity().guardian.pid;
         kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
-        // The local deadline passes sooner than the guardian is given up for its silence.
-        process.handle().move_deadline(tenure_worker::guardian::BootInstant::now());
+        if fencing == Fencing::Guardian {
+            // The local deadline passes sooner than the guardian is given up for its silence, as the other one is.
+            process.handle().move_deadline(tenure_worker::guardian::BootInstant::now());
+        }
         let (_, _, outcome) = finish(process).await;
         assert_eq!(outcome.end, ProcessEnd::ContactLost, "{fencing:?}");
         assert_eq!(scene.find_living(), Vec::<String>::new(), "{fencing:?}");
@@ -113,13 +139,12 @@ fn worker_and_guardian_killed_at_once_end_the_namespace() {
     let scene = Scene::new(Fencing::Kernel);
     let worker = scene.start_worker(&run_with_heartbeat(&scene), json!({}));
     scene.await_heartbeat();
-    let guardian = scene.identity().guardian.pid;
-    // One call for both: the worker leads no group, so a second process sends both signals.
-    let status = std::process::Command::new("kill")
-        .args(["-9", &worker.pid().to_string(), &guardian.to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
+    let guardian = Pid::from_raw(scene.identity().guardian.pid);
+    // Frozen first, so that neither can do anything about the other's death.
+    kill(guardian, Signal::SIGSTOP).unwrap();
+    worker.signal(Signal::SIGSTOP);
+    kill(guardian, Signal::SIGKILL).unwrap();
+    worker.signal(Signal::SIGKILL);
     await_nobody(&scene);
 }
 

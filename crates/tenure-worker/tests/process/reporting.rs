@@ -7,7 +7,7 @@ use tenure_worker::guardian::{Fencing, OUTCOME_FILE};
 use tonic::Status;
 
 use super::coordinator::{Coordinator, Recorded};
-use super::scene::{Scene, wait_for, wait_until};
+use super::scene::{Scene, is_living, wait_for, wait_until};
 
 const SECRET: [u8; 32] = [0x5e; 32];
 
@@ -55,12 +55,7 @@ async fn a_killed_workers_guardian_reports_and_leaves_nothing() {
         assert_is_report_of_a_healthy_child(&await_report(&coordinator).await);
         let guardian = scene.identity().guardian;
         wait_until("the guardian to go", || {
-            let alive = std::fs::read_to_string(format!("/proc/{}/stat", guardian.pid));
-            if alive.is_ok_and(|stat| !stat.contains(") Z ")) {
-                Err("it is there".to_owned())
-            } else {
-                Ok(())
-            }
+            if is_living(guardian.pid) { Err("it is there".to_owned()) } else { Ok(()) }
         })
         .await;
         assert!(!scene.run_directory.path().join(OUTCOME_FILE).exists());
@@ -106,8 +101,7 @@ async fn an_acknowledged_end_is_not_reported() {
     worker.await_line("ended");
     worker.reap();
     wait_until("the guardian to go", || {
-        let alive = std::fs::read_to_string(format!("/proc/{guardian}/stat"));
-        if alive.is_ok_and(|stat| !stat.contains(") Z ")) { Err("it is there".to_owned()) } else { Ok(()) }
+        if is_living(guardian) { Err("it is there".to_owned()) } else { Ok(()) }
     })
     .await;
     assert!(coordinator.reports().is_empty(), "{:?}", coordinator.reports());

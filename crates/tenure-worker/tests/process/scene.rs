@@ -156,12 +156,21 @@ impl Scene {
     }
 }
 
-/// A test that fails leaves nobody behind.
+/// The directory goes when the guardian has written into it what it had to; and a test that fails leaves nobody behind.
 impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _ =
-                std::process::Command::new("pkill").args(["-9", "-f"]).arg(self.directory.path()).status();
+            for line in self.find_living() {
+                let pid = line.split(' ').next().and_then(|pid| pid.parse().ok());
+                let _ = pid.map(|pid| {
+                    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL)
+                });
+            }
+        } else if let Ok(identity) = read_identity(self.run_directory.path()) {
+            wait_for("the guardian to go", || match is_living(identity.guardian.pid) {
+                true => Err(format!("{} is there", identity.guardian.pid)),
+                false => Ok(()),
+            });
         }
     }
 }
@@ -251,6 +260,11 @@ pub(crate) fn find_processes(text: &str) -> Vec<String> {
             counts.then(|| format!("{pid} {state} {}", arguments.replace('\0', " ")))
         })
         .collect()
+}
+
+/// Whether that process is there and no zombie.
+pub(crate) fn is_living(pid: i32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists() && !is_zombie(pid)
 }
 
 /// Whether that number is a zombie that this test's process should have reaped.

@@ -159,7 +159,7 @@ async fn a_child_runs_as_its_user_with_that_users_files() {
         let scene = Scene::with_files(fencing, &files, Some(&user));
         let mut spec = scene.spec("");
         spec.command = ProcessCommand::Script(
-            "id -u; id -G; cat \"$TENURE_INPUT\"; printf mine > \"$TENURE_RESULT\"; cat /proc/1/environ || echo denied"
+            "id -u; id -G; cat \"$TENURE_INPUT\"; printf mine > \"$TENURE_RESULT\"; cat /proc/1/environ 2>/dev/null || echo denied > /dev/stdout"
                 .to_owned(),
         );
         spec.user = Some(user.clone());

@@ -1,0 +1,129 @@
+//! A database, one or more coordinators on it, and the clients of a test.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use tenure_coordinator::{Coordinator, CoordinatorOptions, RunningCoordinator};
+use tenure_core::reason::Reason;
+use tenure_proto::{
+    status::status_to_refusal,
+    v1::{
+        self, JobState, agent_service_client::AgentServiceClient, job_service_client::JobServiceClient,
+        worker_service_client::WorkerServiceClient,
+    },
+};
+use tenure_testkit::{TestDatabase, wait_for};
+use tonic::{
+    Status,
+    transport::{Channel, Endpoint},
+};
+
+/// Long enough for a machine that is busy; no test measures it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an agent says where a test does not care.
+pub(crate) const PLAIN_AGENT: &str = r#"{"command":["true"]}"#;
+
+pub(crate) struct Fleet {
+    pub(crate) coordinator: RunningCoordinator,
+    pub(crate) channel: Channel,
+    database: TestDatabase,
+}
+
+impl Fleet {
+    /// A fresh database, one coordinator, and an agent `plain`.
+    pub(crate) async fn start() -> Self {
+        let database = TestDatabase::create().await.unwrap();
+        let (coordinator, channel) = start_coordinator(database.url()).await;
+        let fleet = Self { coordinator, channel, database };
+        fleet.apply("plain", PLAIN_AGENT).await;
+        fleet
+    }
+
+    /// Another coordinator on the same database.
+    pub(crate) async fn start_another(&self) -> (RunningCoordinator, Channel) {
+        start_coordinator(self.database.url()).await
+    }
+
+    /// The database, to look into and to move clocks in.
+    pub(crate) async fn pool(&self) -> PgPool {
+        self.database.connect(2).await.unwrap()
+    }
+
+    pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {
+        JobServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn agents(&self) -> AgentServiceClient<Channel> {
+        AgentServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn workers(&self) -> WorkerServiceClient<Channel> {
+        WorkerServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) async fn apply(&self, name: &str, document: &str) {
+        let agents = vec![v1::AgentDeclaration { name: name.into(), document: document.to_owned().into() }];
+        let request = v1::ApplyAgentsRequest { agents, ..Default::default() };
+        self.agents().apply_agents(request).await.unwrap();
+    }
+
+    /// Submits and returns the job's id.
+    pub(crate) async fn submit(&self, agent: &str) -> String {
+        self.submit_with(submission(agent)).await.unwrap().job_id
+    }
+
+    pub(crate) async fn submit_with(&self, submission: v1::Submission) -> Result<v1::Admitted, Status> {
+        let request = v1::SubmitJobRequest { submission: Some(submission) };
+        Ok(self.jobs().submit_job(request).await?.into_inner().admitted.unwrap())
+    }
+
+    pub(crate) async fn job(&self, job: &str) -> v1::Job {
+        let request = v1::GetJobRequest { job: job.into() };
+        self.jobs().get_job(request).await.unwrap().into_inner().job.unwrap()
+    }
+
+    /// The job, once it is in this state.
+    pub(crate) async fn job_in(&self, job: &str, state: JobState) -> v1::Job {
+        wait_for(&format!("job {job} to be {state:?}"), PATIENCE, async || {
+            let present = self.job(job).await;
+            if present.state() == state { Ok(present) } else { Err(present.state()) }
+        })
+        .await
+    }
+
+    pub(crate) async fn records(&self, job: &str) -> Vec<v1::Record> {
+        let request = v1::ListRecordsRequest { job: job.into(), ..Default::default() };
+        self.jobs().list_records(request).await.unwrap().into_inner().records
+    }
+
+    /// The kinds of a job's records, in order.
+    pub(crate) async fn kinds(&self, job: &str) -> Vec<String> {
+        self.records(job).await.into_iter().map(|record| record.kind).collect()
+    }
+
+    pub(crate) async fn cancel(&self, job: &str) -> Result<v1::CancelJobResponse, Status> {
+        let request = v1::CancelJobRequest { job: job.into(), why: "no longer wanted".into() };
+        Ok(self.jobs().cancel_job(request).await?.into_inner())
+    }
+}
+
+pub(crate) async fn start_coordinator(database_url: &str) -> (RunningCoordinator, Channel) {
+    let options = CoordinatorOptions::new(database_url, "127.0.0.1:0".parse().unwrap());
+    let coordinator = Coordinator::start(options).await.unwrap();
+    let channel = Endpoint::from_shared(format!("http://{}", coordinator.local_addr()))
+        .unwrap()
+        .connect_timeout(PATIENCE)
+        .connect_lazy();
+    (coordinator, channel)
+}
+
+pub(crate) fn submission(agent: &str) -> v1::Submission {
+    v1::Submission { agent: agent.into(), input: "the input".into(), ..Default::default() }
+}
+
+/// The stable reason of a refused call.
+pub(crate) fn reason<T: std::fmt::Debug>(outcome: Result<T, Status>) -> Reason {
+    let status = outcome.expect_err("a refusal");
+    status_to_refusal(&status).unwrap_or_else(|| panic!("a refusal of ours, and not {status:?}")).reason
+}

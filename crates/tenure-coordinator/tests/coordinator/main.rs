@@ -1,0 +1,29 @@
+//! A coordinator against a real PostgreSQL, with a real gRPC client that plays the worker. Each file is one stage of a
+//! job's life; `fleet` and `worker` are what all of them stand on.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets a surprise has failed"
+)]
+
+mod fleet;
+mod worker;
+
+mod submission;
+
+mod life;
+
+mod attach;
+
+mod resend;
+
+mod cancel;
+
+mod recovery;
+
+mod reading;
+
+mod outage;
+mod start;

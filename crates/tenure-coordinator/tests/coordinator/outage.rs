@@ -1,0 +1,86 @@
+//! The database goes away while a coordinator serves, and comes back; a coordinator stops.
+
+use std::time::Duration;
+
+use tenure_core::reason::Reason;
+use tenure_postgres::{Options, Server, Stop};
+use tenure_proto::v1::{self, run_end::How};
+use tenure_testkit::{TestDatabase, wait_for};
+
+use crate::{
+    fleet::{Fleet, PATIENCE, PLAIN_AGENT, reason, start_coordinator, submission},
+    worker::{Worker, applied, introduction, register},
+};
+
+#[tokio::test]
+async fn a_database_that_went_away_is_said_and_everything_goes_on_when_it_is_back() {
+    let mut server =
+        tokio::task::spawn_blocking(|| Server::start(Options::default()).unwrap()).await.unwrap();
+    let database = TestDatabase::create_on(&server.url("postgres")).await.unwrap();
+    let (coordinator, channel) = start_coordinator(database.url()).await;
+    let mut jobs = v1::job_service_client::JobServiceClient::new(channel.clone());
+    let agents = vec![v1::AgentDeclaration { name: "plain".into(), document: PLAIN_AGENT.into() }];
+    let apply = v1::ApplyAgentsRequest { agents, ..Default::default() };
+    v1::agent_service_client::AgentServiceClient::new(channel.clone()).apply_agents(apply).await.unwrap();
+    let registration = register(&channel, introduction("w1")).await;
+    let mut worker = Worker::attach(&channel, &registration).await.unwrap();
+    worker.want(1).await;
+    let request = v1::SubmitJobRequest { submission: Some(submission("plain")) };
+    let job = jobs.submit_job(request.clone()).await.unwrap().into_inner().admitted.unwrap().job_id;
+    let grant = worker.hear_grant().await;
+
+    server.kill9();
+    let refused = jobs.submit_job(request.clone()).await;
+    let retry = tenure_proto::status::status_to_refusal(refused.as_ref().unwrap_err()).unwrap().retry_after;
+    assert!(retry.is_some());
+    assert_eq!(reason(refused), Reason::DatabaseUnavailable);
+    assert_eq!(
+        reason(jobs.get_job(v1::GetJobRequest { job: job.clone() }).await),
+        Reason::DatabaseUnavailable
+    );
+    // What the worker reports now may or may not be durable, so its stream ends, and it sends it again.
+    worker.say(v1::attach_request::Message::Append(crate::worker::note(&grant, 1, "in the dark"))).await;
+    assert_eq!(reason::<()>(Err(worker.hear_end().await)), Reason::DatabaseUnavailable);
+    wait_for("the coordinator to say that it is not ready", PATIENCE, async || {
+        if coordinator.is_ready() { Err("ready") } else { Ok(()) }
+    })
+    .await;
+
+    server.start_again().unwrap();
+    wait_for("the coordinator to be ready", PATIENCE, async || {
+        if coordinator.is_ready() { Ok(()) } else { Err("not ready") }
+    })
+    .await;
+    let mut again = Worker::attach(&channel, &registration).await.unwrap();
+    applied(again.note(&grant, 1, "in the dark").await);
+    applied(again.end(&grant, 2, How::ExitCode(0)).await);
+    let job = jobs.get_job(v1::GetJobRequest { job }).await.unwrap().into_inner().job.unwrap();
+    assert_eq!(job.state(), v1::JobState::Succeeded);
+    coordinator.shutdown(Duration::from_secs(5)).await;
+    drop(database);
+    server.stop(Stop::Fast);
+}
+
+#[tokio::test]
+async fn a_coordinator_that_stops_says_so_to_its_workers_and_ends_its_watches() {
+    let fleet = Fleet::start().await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    let job = fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    let request = v1::WatchJobRequest { job, from_seq: 0 };
+    let mut watch = fleet.jobs().watch_job(request).await.unwrap().into_inner();
+    let (second, channel) = fleet.start_another().await;
+    fleet.coordinator.shutdown(PATIENCE).await;
+    assert_eq!(reason::<()>(Err(worker.hear_end().await)), Reason::CoordinatorUnavailable);
+    let end = loop {
+        match watch.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the watch of a job that goes on ended without a reason"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(reason::<()>(Err(end)), Reason::CoordinatorUnavailable);
+    let mut moved = Worker::attach(&channel, &worker.registration).await.unwrap();
+    applied(moved.end(&grant, 1, How::ExitCode(0)).await);
+    second.shutdown(PATIENCE).await;
+}

@@ -1,0 +1,145 @@
+-- Writes a batch of appends, and with each everything that follows from it in the derived rows.
+--
+-- The first fourteen columns describe one job's append each ($1 … $24), the others its records ($25 … $35), which name it by
+-- its number. An append is admitted where the timeline and the writer's generation are the present ones, the guard on the
+-- lease holds, the head that the writer remembers exists with its hash, and the next position is free.
+--
+-- Races: whoever else writes to the same job takes the next position too, and the primary key of `journal` settles it: the
+-- loser waits for the winner's commit and fails as a whole with a unique violation. So the guard may be judged by this
+-- statement's snapshot: whatever would make it untrue takes a position. Everything derived is joined on what the insert
+-- returned, and therefore waits for it. Locks are taken in one order (ready rows to be deleted, positions, then rows that
+-- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock.
+--
+-- Indexes: the primary keys of `leases`, `journal`, `jobs`, `ready`. The look-ups are scalar subqueries, not joins, so that
+-- no plan reads a table whole.
+WITH present AS MATERIALIZED (
+    SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
+),
+asked AS MATERIALIZED (
+    SELECT
+        a.no, a.tenant, a.job, a.generation, a.guard, a.guard_epoch, a.head_seq, a.head_hash, a.last_seq, a.last_epoch,
+        a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts,
+        a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
+    FROM unnest(
+        $1::bigint[], $2::text[], $3::uuid[], $4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bytea[],
+        $9::bigint[], $10::bigint[], $11::smallint[], $12::smallint[], $13::jsonb[], $14::timestamptz[], $15::boolean[],
+        $16::text[], $17::text[], $18::text[], $19::integer[], $20::integer[], $21::integer[], $22::bigint[],
+        $23::bigint[], $24::bytea[]
+    ) AS a (
+        no, tenant, job, generation, guard, guard_epoch, head_seq, head_hash, last_seq, last_epoch, lease_change,
+        ready_change, cause, not_before, changes_job, state, reason, detail, attempts, losses, hops_left, cancel_seq,
+        concluded_seq, concluded_hash
+    )
+),
+-- A claim locks ready rows before it takes positions; so does this, or the two could wait for each other.
+unqueued AS MATERIALIZED (
+    SELECT r.tenant, r.job
+    FROM ready AS r
+    JOIN asked AS a ON a.tenant = r.tenant AND a.job = r.job
+    WHERE a.ready_change = 2
+    ORDER BY r.tenant, r.job
+    FOR UPDATE OF r
+),
+admitted AS MATERIALIZED (
+    SELECT
+        a.no, a.tenant, a.job, a.generation, a.head_seq, a.last_seq, a.last_epoch, a.lease_change, a.ready_change,
+        a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left,
+        a.cancel_seq, a.concluded_seq, a.concluded_hash
+    FROM asked AS a
+    WHERE a.generation = (SELECT p.generation FROM present AS p)
+        -- Ready rows are deleted only where they were there to be locked.
+        AND (a.ready_change <> 2 OR (a.tenant, a.job) IN (SELECT u.tenant, u.job FROM unqueued AS u))
+        AND CASE a.guard
+            WHEN 0 THEN (
+                SELECT l.epoch FROM leases AS l
+                WHERE l.tenant = a.tenant AND l.job = a.job AND l.released_at IS NULL
+            ) = a.guard_epoch
+            WHEN 1 THEN (
+                SELECT l.epoch FROM leases AS l
+                WHERE l.tenant = a.tenant AND l.job = a.job AND l.released_at IS NOT NULL
+            ) = a.guard_epoch
+            ELSE (SELECT count(l.epoch) FROM leases AS l WHERE l.tenant = a.tenant AND l.job = a.job) = 0
+        END
+        -- A job under an unreleased lease is not sealed; the others are looked at.
+        AND (a.guard = 0 OR (
+            SELECT j.state FROM jobs AS j WHERE j.tenant = a.tenant AND j.job = a.job
+        ) NOT IN ('succeeded', 'cancelled', 'abandoned', 'expired'))
+        AND (
+            SELECT h.hash FROM journal AS h
+            WHERE h.tenant = a.tenant AND h.job = a.job AND h.seq = a.head_seq
+        ) = a.head_hash
+        AND (
+            SELECT h.seq FROM journal AS h
+            WHERE h.tenant = a.tenant AND h.job = a.job AND h.seq = a.head_seq + 1
+        ) IS NULL
+),
+written AS (
+    INSERT INTO journal (
+        tenant, job, seq, generation, epoch, run, kind, n, request, at, bytes, hash, value, salt
+    )
+    SELECT
+        a.tenant, a.job, r.seq, a.generation, r.epoch, r.run, r.kind, r.n, r.request, r.at, r.bytes, r.hash, r.value,
+        r.salt
+    FROM unnest(
+        $25::bigint[], $26::bigint[], $27::bigint[], $28::integer[], $29::text[], $30::bigint[], $31::bytea[],
+        $32::timestamptz[], $33::bytea[], $34::bytea[], $35::bytea[], $36::bytea[]
+    ) AS r (no, seq, epoch, run, kind, n, request, at, bytes, hash, value, salt)
+    JOIN admitted AS a ON a.no = r.no
+    ORDER BY a.tenant, a.job, r.seq
+    RETURNING tenant, job, seq
+),
+-- One row for each job whose positions are ours now.
+taken AS MATERIALIZED (
+    SELECT
+        a.no, a.tenant, a.job, a.last_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
+        a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
+        a.concluded_hash
+    FROM written AS w
+    JOIN admitted AS a ON a.tenant = w.tenant AND a.job = w.job AND a.last_seq = w.seq
+),
+released AS (
+    UPDATE leases AS l
+    SET released_at = coalesce(l.released_at, statement_timestamp()), epoch = t.last_epoch
+    FROM taken AS t
+    WHERE t.lease_change = 1 AND l.tenant = t.tenant AND l.job = t.job
+),
+ended AS (
+    DELETE FROM leases AS l
+    USING taken AS t
+    WHERE t.lease_change = 2 AND l.tenant = t.tenant AND l.job = t.job
+),
+dequeued AS (
+    DELETE FROM ready AS r
+    USING taken AS t
+    WHERE t.ready_change = 2 AND r.tenant = t.tenant AND r.job = t.job
+),
+queued AS (
+    INSERT INTO ready (tenant, job, agent, priority, queue_no, requires, cause, not_before)
+    SELECT
+        j.tenant, j.job, j.agent, j.priority,
+        -- An instant that is not in the future does not delay.
+        CASE WHEN t.not_before > statement_timestamp() THEN NULL ELSE nextval('queue_numbers') END,
+        j.requires, t.cause,
+        CASE WHEN t.not_before > statement_timestamp() THEN t.not_before END
+    FROM taken AS t
+    JOIN jobs AS j ON j.tenant = t.tenant AND j.job = t.job
+    WHERE t.ready_change = 1
+),
+changed AS (
+    UPDATE jobs AS j
+    SET
+        state = coalesce(t.state, j.state),
+        state_since = CASE WHEN t.state IS NULL THEN j.state_since ELSE statement_timestamp() END,
+        -- An empty text clears.
+        reason = nullif(coalesce(t.reason, j.reason), ''),
+        detail = nullif(coalesce(t.detail, j.detail), ''),
+        attempts = coalesce(t.attempts, j.attempts),
+        losses = coalesce(t.losses, j.losses),
+        hops_left = coalesce(t.hops_left, j.hops_left),
+        cancel_seq = coalesce(t.cancel_seq, j.cancel_seq),
+        concluded_seq = coalesce(t.concluded_seq, j.concluded_seq),
+        concluded_hash = coalesce(t.concluded_hash, j.concluded_hash)
+    FROM taken AS t
+    WHERE t.changes_job AND j.tenant = t.tenant AND j.job = t.job
+)
+SELECT t.no AS "no!" FROM taken AS t

@@ -1,0 +1,12 @@
+-- Tells apart why appends were not admitted: what stands where the writer thought it could write. Reads only; whoever
+-- races with it is answered in the next round. Indexes: those of `job_facts`, by primary key.
+SELECT
+    a.no AS "no!",
+    (SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()) AS generation,
+    f.state AS "state?",
+    f.head_epoch AS "head_epoch?",
+    f.lease_epoch AS "lease_epoch?",
+    f.lease_worker AS "lease_worker?",
+    f.lease_released_at IS NOT NULL AS "lease_released!"
+FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS a (no, tenant, job)
+LEFT JOIN job_facts AS f ON f.tenant = a.tenant AND f.job = a.job

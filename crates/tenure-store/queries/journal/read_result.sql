@@ -1,0 +1,5 @@
+-- Reads what lies beside the record that concluded a job with success. Index: the primary keys of `jobs` and `journal`.
+SELECT r.value
+FROM jobs AS j
+JOIN journal AS r ON r.tenant = j.tenant AND r.job = j.job AND r.seq = j.concluded_seq
+WHERE j.tenant = $1 AND j.job = $2 AND j.state = 'succeeded'

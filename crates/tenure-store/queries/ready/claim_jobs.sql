@@ -1,0 +1,64 @@
+-- Claims jobs whose ready rows this transaction has locked: writes `run_started` at the next position, which *is* the
+-- claim, and with it the lease, the job's row and the end of its row in the queue.
+--
+-- The guard: the term is open, has not lapsed by this statement's time, and the attach is the current one; the timeline and
+-- generation are the present ones; the head is the one that was read. None of it is a lock: a claim may commit just after
+-- its term was closed. Its worker refuses it, and the sweep finds it, because it reads every unreleased lease under a
+-- closed term. A writer who did not see the claim cannot append after it: the position is taken.
+--
+-- Indexes: the primary keys.
+WITH present AS MATERIALIZED (
+    SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
+),
+holder AS MATERIALIZED (
+    SELECT t.worker, t.term, t.attach
+    FROM terms AS t
+    WHERE t.worker = $1 AND t.term = $2 AND t.attach = $3
+        AND t.closed_at IS NULL AND t.expires_at > statement_timestamp()
+),
+admitted AS MATERIALIZED (
+    SELECT
+        a.no, a.tenant, a.job, a.seq, a.epoch, a.run, a.at, a.bytes, a.hash, a.secret_hash, o.worker, o.term, o.attach
+    FROM unnest(
+        $5::bigint[], $6::text[], $7::uuid[], $8::bigint[], $9::bytea[], $10::bigint[], $11::integer[],
+        $12::timestamptz[], $13::bytea[], $14::bytea[], $15::bytea[]
+    ) AS a (no, tenant, job, seq, head_hash, epoch, run, at, bytes, hash, secret_hash)
+    CROSS JOIN holder AS o
+    WHERE (SELECT p.generation FROM present AS p) = $4
+        AND (
+            SELECT h.hash FROM journal AS h
+            WHERE h.tenant = a.tenant AND h.job = a.job AND h.seq = a.seq - 1 AND h.epoch < a.epoch
+        ) = a.head_hash
+        AND (
+            SELECT h.seq FROM journal AS h WHERE h.tenant = a.tenant AND h.job = a.job AND h.seq = a.seq
+        ) IS NULL
+),
+written AS (
+    INSERT INTO journal (tenant, job, seq, generation, epoch, run, kind, at, bytes, hash)
+    SELECT a.tenant, a.job, a.seq, $4, a.epoch, a.run, 'run_started', a.at, a.bytes, a.hash
+    FROM admitted AS a
+    ORDER BY a.tenant, a.job
+    RETURNING tenant, job
+),
+taken AS MATERIALIZED (
+    SELECT a.no, a.tenant, a.job, a.epoch, a.run, a.secret_hash, a.worker, a.term, a.attach
+    FROM written AS w
+    JOIN admitted AS a ON a.tenant = w.tenant AND a.job = w.job
+),
+leased AS (
+    INSERT INTO leases (tenant, job, epoch, run_epoch, run, generation, worker, term, attach, secret_hash)
+    SELECT t.tenant, t.job, t.epoch, t.epoch, t.run, $4, t.worker, t.term, t.attach, t.secret_hash
+    FROM taken AS t
+),
+dequeued AS (
+    DELETE FROM ready AS r
+    USING taken AS t
+    WHERE r.tenant = t.tenant AND r.job = t.job
+),
+started AS (
+    UPDATE jobs AS j
+    SET state = 'running', state_since = statement_timestamp(), run = t.run, reason = NULL, detail = NULL
+    FROM taken AS t
+    WHERE j.tenant = t.tenant AND j.job = t.job
+)
+SELECT t.no AS "no!" FROM taken AS t

@@ -1,0 +1,62 @@
+-- Locks claimable jobs for a worker, in the order of priority and queue, and reads what their claims need.
+--
+-- Races: a row that another claim holds is passed over (SKIP LOCKED), so two claims never wait for each other and never
+-- pick the same job. The locks are held until the claim's statement, in the same transaction, has taken the positions. The
+-- heads are of this statement's snapshot; the claim's statement checks them.
+--
+-- Index: `ready_queue`, once for each priority, from its floor on: entries that are dead and not yet vacuumed lie below
+-- it, and would be scanned again and again. The subquery for each priority is LATERAL, and stops when enough are found.
+WITH picked AS MATERIALIZED (
+    SELECT r.tenant, r.job, r.priority, r.queue_no, r.cause
+    FROM unnest($1::smallint[], $2::bigint[]) AS f (priority, floor)
+    CROSS JOIN LATERAL (
+        SELECT q.tenant, q.job, q.priority, q.queue_no, q.cause
+        FROM ready AS q
+        WHERE q.not_before IS NULL
+            AND q.priority = f.priority
+            AND q.queue_no >= f.floor
+            AND q.tenant = ANY ($3::text[])
+            AND (cardinality($4::text[]) = 0 OR q.agent = ANY ($4))
+            AND q.requires <@ $5::text[]
+        ORDER BY q.queue_no
+        LIMIT $6
+        FOR UPDATE SKIP LOCKED
+    ) AS r
+    LIMIT $6
+)
+SELECT
+    p.tenant AS "tenant!",
+    p.job AS "job!",
+    p.priority AS "priority!",
+    p.queue_no AS "queue_no!",
+    p.cause AS "cause!",
+    j.session AS "session!",
+    j.agent AS "agent!",
+    j.run AS "run!",
+    j.declaration AS "declaration!",
+    j.labels AS "labels!",
+    j.traceparent,
+    s.deadline_at AS "deadline_at?: _",
+    s.deadline_at <= statement_timestamp() AS "denied?",
+    d.document AS "document?",
+    i.value AS input,
+    h.seq AS "head_seq!",
+    h.hash AS "head_hash!",
+    h.epoch AS "head_epoch!",
+    h.at AS "head_at!: _",
+    statement_timestamp() AS "now!: _"
+FROM picked AS p
+JOIN jobs AS j ON j.tenant = p.tenant AND j.job = p.job
+JOIN sessions AS s ON s.tenant = j.tenant AND s.session = j.session
+LEFT JOIN declarations AS d ON d.tenant = j.tenant AND d.digest = j.declaration
+-- The input lies beside the first record.
+LEFT JOIN LATERAL (
+    SELECT r.value FROM journal AS r WHERE r.tenant = p.tenant AND r.job = p.job AND r.seq = 1
+) AS i ON true
+CROSS JOIN LATERAL (
+    SELECT r.seq, r.hash, r.epoch, r.at
+    FROM journal AS r
+    WHERE r.tenant = p.tenant AND r.job = p.job
+    ORDER BY r.seq DESC
+    LIMIT 1
+) AS h

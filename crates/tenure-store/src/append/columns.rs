@@ -1,0 +1,154 @@
+//! Groups as the arrays that the statement takes: one value a column for each group, or for each record.
+
+use serde_json::Value;
+use tenure_core::plan::{LeaseChange, ReadyChange};
+use uuid::Uuid;
+
+use super::{
+    Append, Guard,
+    group::{Group, join_changes},
+};
+use crate::{
+    stored::{to_bigint, to_integer},
+    timestamp::Stamp,
+};
+
+/// A column for each property of a group.
+#[derive(Debug, Default)]
+pub(super) struct JobColumns<'a> {
+    pub(super) no: Vec<i64>,
+    pub(super) tenant: Vec<String>,
+    pub(super) job: Vec<Uuid>,
+    pub(super) generation: Vec<i64>,
+    pub(super) guard: Vec<i16>,
+    pub(super) guard_epoch: Vec<i64>,
+    pub(super) head_seq: Vec<i64>,
+    pub(super) head_hash: Vec<&'a [u8]>,
+    pub(super) last_seq: Vec<i64>,
+    pub(super) last_epoch: Vec<i64>,
+    pub(super) lease_change: Vec<i16>,
+    pub(super) ready_change: Vec<i16>,
+    pub(super) cause: Vec<Option<Value>>,
+    pub(super) not_before: Vec<Option<Stamp>>,
+    pub(super) changes_job: Vec<bool>,
+    pub(super) state: Vec<Option<&'static str>>,
+    pub(super) reason: Vec<Option<String>>,
+    pub(super) detail: Vec<Option<String>>,
+    pub(super) attempts: Vec<Option<i32>>,
+    pub(super) losses: Vec<Option<i32>>,
+    pub(super) hops_left: Vec<Option<i32>>,
+    pub(super) cancel_seq: Vec<Option<i64>>,
+    pub(super) concluded_seq: Vec<Option<i64>>,
+    pub(super) concluded_hash: Vec<Option<Vec<u8>>>,
+}
+
+/// A column for each property of a record; `no` names its group.
+#[derive(Debug, Default)]
+pub(super) struct RecordColumns<'a> {
+    pub(super) no: Vec<i64>,
+    pub(super) seq: Vec<i64>,
+    pub(super) epoch: Vec<i64>,
+    pub(super) run: Vec<i32>,
+    pub(super) kind: Vec<&'a str>,
+    pub(super) n: Vec<Option<i64>>,
+    pub(super) request: Vec<Option<&'a [u8]>>,
+    pub(super) at: Vec<Stamp>,
+    pub(super) bytes: Vec<&'a [u8]>,
+    pub(super) hash: Vec<&'a [u8]>,
+    pub(super) value: Vec<Option<&'a [u8]>>,
+    pub(super) salt: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> JobColumns<'a> {
+    pub(super) fn of(batch: &'a [Append], groups: &[Group]) -> Self {
+        let mut columns = Self::default();
+        for group in groups {
+            let members: Vec<_> = group.members.iter().map(|&index| &batch[index]).collect();
+            if let (Some(first), Some(last)) = (members.first(), members.last()) {
+                columns.push_position(group.no, first, last);
+                columns.push_lease_and_ready(last);
+                columns.push_change(&members);
+            }
+        }
+        columns
+    }
+
+    fn push_position(&mut self, no: usize, first: &'a Append, last: &'a Append) {
+        self.no.push(to_bigint(no as u64));
+        self.tenant.push(first.tenant.as_str().to_owned());
+        self.job.push(first.job.0);
+        self.generation.push(to_bigint(first.generation.0));
+        let (guard, epoch) = match first.guard {
+            Guard::Lease(epoch) => (0, epoch.0),
+            Guard::ReleasedLease(epoch) => (1, epoch.0),
+            Guard::NoLease => (2, 0),
+        };
+        self.guard.push(guard);
+        self.guard_epoch.push(to_bigint(epoch));
+        self.head_seq.push(to_bigint(first.head.seq.0));
+        self.head_hash.push(&first.head.hash.0);
+        let end = last.records.last();
+        self.last_seq.push(to_bigint(end.map_or(last.head.seq.0, |record| record.seq.0)));
+        self.last_epoch.push(to_bigint(end.map_or(0, |record| record.epoch.0)));
+    }
+
+    /// Only the last of a group changes the lease or the queue.
+    fn push_lease_and_ready(&mut self, last: &Append) {
+        self.lease_change.push(match last.changes.lease {
+            LeaseChange::Keep => 0,
+            LeaseChange::Release => 1,
+            LeaseChange::Delete => 2,
+        });
+        let (change, cause, not_before) = match &last.changes.ready {
+            ReadyChange::Keep => (0, None, None),
+            ReadyChange::Insert { cause, not_before } => (1, Some(serde_json::json!(cause)), *not_before),
+            ReadyChange::Delete => (2, None, None),
+        };
+        self.ready_change.push(change);
+        self.cause.push(cause);
+        self.not_before.push(not_before.map(Stamp));
+    }
+
+    fn push_change(&mut self, members: &[&Append]) {
+        let change = join_changes(members);
+        self.changes_job.push(change.any);
+        self.state.push(change.state.map(tenure_core::job::State::name));
+        self.reason.push(change.reason);
+        self.detail.push(change.detail);
+        self.attempts.push(change.attempts.map(to_integer));
+        self.losses.push(change.losses.map(to_integer));
+        self.hops_left.push(change.hops_left.map(to_integer));
+        self.cancel_seq.push(change.cancel_seq.map(|seq| to_bigint(seq.0)));
+        self.concluded_seq.push(change.concluded.map(|(seq, _)| to_bigint(seq.0)));
+        self.concluded_hash.push(change.concluded.map(|(_, hash)| hash.0.to_vec()));
+    }
+}
+
+impl<'a> RecordColumns<'a> {
+    pub(super) fn of(batch: &'a [Append], groups: &[Group]) -> Self {
+        let mut columns = Self::default();
+        for group in groups {
+            for append in group.members.iter().map(|&index| &batch[index]) {
+                columns.push(group.no, append);
+            }
+        }
+        columns
+    }
+
+    fn push(&mut self, no: usize, append: &'a Append) {
+        for record in &append.records {
+            self.no.push(to_bigint(no as u64));
+            self.seq.push(to_bigint(record.seq.0));
+            self.epoch.push(to_bigint(record.epoch.0));
+            self.run.push(to_integer(record.run.0));
+            self.kind.push(record.kind);
+            self.n.push(append.n.map(to_bigint));
+            self.request.push(append.request.as_ref().map(|digest| &digest.0[..]));
+            self.at.push(Stamp(record.at));
+            self.bytes.push(&record.bytes);
+            self.hash.push(&record.hash.0);
+            self.value.push(record.value.as_ref().map(|beside| &beside.value[..]));
+            self.salt.push(record.value.as_ref().map(|beside| &beside.salt[..]));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! One transaction of a claim: lock and read, compose, write.
+
+use jiff::Timestamp;
+use sqlx::{PgConnection, query_file};
+use tenure_core::{
+    chain::Head,
+    handover::Cause,
+    id::{AgentName, Epoch, JobId, Run, SessionId, Tenant},
+    limits::QUEUE_SLACK,
+    record::{Draft, Header, RecordKind, SealedRecord, seal_records},
+};
+use uuid::Uuid;
+
+use super::{ATTEMPTED, ClaimOutcome, ClaimRequest, Claimed, Floors};
+use crate::{
+    Store, StoreError,
+    facts::read_head,
+    stored::{Reader, from_bigint, from_integer, instant, to_bigint, to_integer},
+    timestamp::Stamp,
+};
+
+/// What one transaction brought.
+pub(super) struct Attempt {
+    pub(super) outcome: ClaimOutcome,
+    /// Jobs whose session's deadline is reached.
+    pub(super) denied: Vec<(Tenant, JobId)>,
+    /// True where jobs were found and the guard let none through.
+    pub(super) admitted_none: bool,
+}
+
+/// A run that will have begun once its record is written.
+struct Candidate {
+    claimed: Claimed,
+    before: Head,
+    record: SealedRecord,
+}
+
+impl Store {
+    pub(super) async fn attempt_claim(&self, request: &ClaimRequest) -> Result<Attempt, StoreError> {
+        let limit = (request.limit as usize).min(request.secret_hashes.len());
+        if limit == 0 {
+            return Ok(Attempt {
+                outcome: ClaimOutcome { floors: request.floors, ..ClaimOutcome::default() },
+                denied: Vec::new(),
+                admitted_none: false,
+            });
+        }
+        let mut transaction = self.begin(ATTEMPTED).await?;
+        let picked = pick_jobs(&mut transaction, request, limit).await?;
+        let (full, floors) = (picked.len() == limit, raise_floors(request.floors, &picked));
+        let (candidates, denied) = compose(request, picked)?;
+        let admitted = write_claims(&mut transaction, request, &candidates).await?;
+        transaction.commit().await.map_err(StoreError::while_doing(ATTEMPTED))?;
+        let admitted_none = admitted.is_empty() && !candidates.is_empty();
+        let claimed = candidates.into_iter().enumerate().filter(|(no, _)| admitted.contains(no));
+        let claimed = claimed.map(|(_, candidate)| candidate.claimed).collect();
+        let outcome = ClaimOutcome { claimed, floors, full, ..ClaimOutcome::default() };
+        Ok(Attempt { outcome, denied, admitted_none })
+    }
+}
+
+async fn pick_jobs(
+    connection: &mut PgConnection,
+    request: &ClaimRequest,
+    limit: usize,
+) -> Result<Vec<PickedRow>, StoreError> {
+    // From the most urgent priority down: the order of the queue.
+    let priorities: Vec<i16> = vec![3, 2, 1, 0];
+    let floors: Vec<_> = request.floors.0.iter().rev().map(|floor| to_bigint(*floor)).collect();
+    let tenants: Vec<_> = request.tenants.iter().map(Tenant::to_string).collect();
+    let agents: Vec<_> = request.agents.iter().map(AgentName::to_string).collect();
+    let mut picked = sqlx::query_file_as!(
+        PickedRow,
+        "queries/ready/pick_jobs.sql",
+        &priorities,
+        &floors,
+        &tenants,
+        &agents,
+        &request.labels,
+        to_bigint(limit as u64)
+    )
+    .fetch_all(connection)
+    .await
+    .map_err(StoreError::while_doing(ATTEMPTED))?;
+    picked.sort_by_key(|row| (std::cmp::Reverse(row.priority), row.queue_no));
+    Ok(picked)
+}
+
+/// Everything below the highest number that was picked is gone from the queue, held by another claim, or not for this
+/// filter; what becomes visible late is within the slack, and a full pass finds the rest.
+fn raise_floors(mut floors: Floors, picked: &[PickedRow]) -> Floors {
+    for row in picked {
+        let priority = usize::try_from(row.priority).unwrap_or_default();
+        if let Some(floor) = floors.0.get_mut(priority) {
+            *floor = (*floor).max(from_bigint(row.queue_no).saturating_sub(QUEUE_SLACK));
+        }
+    }
+    floors
+}
+
+/// Composes the records; what the deadline denies is put aside.
+fn compose(
+    request: &ClaimRequest,
+    picked: Vec<PickedRow>,
+) -> Result<(Vec<Candidate>, Vec<(Tenant, JobId)>), StoreError> {
+    let (mut candidates, mut denied) = (Vec::new(), Vec::new());
+    for row in picked {
+        if row.denied == Some(true) {
+            denied.push((Reader(ATTEMPTED).tenant(row.tenant)?, JobId(row.job)));
+        } else {
+            let secret_index = candidates.len();
+            candidates.push(row.into_candidate(request, secret_index)?);
+        }
+    }
+    Ok((candidates, denied))
+}
+
+async fn write_claims(
+    connection: &mut PgConnection,
+    request: &ClaimRequest,
+    candidates: &[Candidate],
+) -> Result<Vec<usize>, StoreError> {
+    if candidates.is_empty() {
+        return Ok(Vec::new());
+    }
+    let of = |read: fn(&Candidate) -> i64| candidates.iter().map(read).collect::<Vec<_>>();
+    let bytes = |read: fn(&Candidate) -> &[u8]| candidates.iter().map(read).collect::<Vec<_>>();
+    let numbers: Vec<_> = (0..candidates.len()).map(|no| to_bigint(no as u64)).collect();
+    let tenants: Vec<_> = candidates.iter().map(|one| one.claimed.tenant.to_string()).collect();
+    let jobs: Vec<_> = candidates.iter().map(|one| one.claimed.job.0).collect();
+    let runs: Vec<_> = candidates.iter().map(|one| to_integer(one.claimed.run.0)).collect();
+    let times: Vec<_> = candidates.iter().map(|one| Stamp(one.record.at)).collect();
+    let secrets: Vec<_> =
+        candidates.iter().map(|one| &request.secret_hashes[one.claimed.secret_index].0[..]).collect();
+    let rows = query_file!(
+        "queries/ready/claim_jobs.sql",
+        request.worker.as_str(),
+        to_bigint(request.term.0),
+        to_bigint(request.attach.0),
+        to_bigint(request.generation.0),
+        &numbers,
+        &tenants,
+        &jobs,
+        &of(|one| to_bigint(one.record.seq.0)),
+        &bytes(|one| &one.before.hash.0) as _,
+        &of(|one| to_bigint(one.record.epoch.0)),
+        &runs,
+        &times as _,
+        &bytes(|one| &one.record.bytes) as _,
+        &bytes(|one| &one.record.hash.0) as _,
+        &secrets as _
+    )
+    .fetch_all(connection)
+    .await
+    .map_err(StoreError::while_doing(ATTEMPTED))?;
+    Ok(rows.into_iter().filter_map(|row| usize::try_from(row.no).ok()).collect())
+}
+
+struct PickedRow {
+    tenant: String,
+    job: Uuid,
+    priority: i16,
+    queue_no: i64,
+    cause: serde_json::Value,
+    session: Uuid,
+    agent: String,
+    run: i32,
+    declaration: Vec<u8>,
+    labels: serde_json::Value,
+    traceparent: Option<String>,
+    deadline_at: Option<Stamp>,
+    denied: Option<bool>,
+    document: Option<Vec<u8>>,
+    input: Option<Vec<u8>>,
+    head_seq: i64,
+    head_hash: Vec<u8>,
+    head_epoch: i64,
+    head_at: Stamp,
+    now: Stamp,
+}
+
+impl PickedRow {
+    fn into_candidate(self, request: &ClaimRequest, secret_index: usize) -> Result<Candidate, StoreError> {
+        let reader = Reader(ATTEMPTED);
+        let before = read_head(reader, self.head_seq, &self.head_hash)?;
+        let cause: Cause = reader.json("cause", self.cause)?;
+        let header = Header {
+            tenant: reader.tenant(self.tenant)?,
+            job: JobId(self.job),
+            generation: request.generation,
+            epoch: Epoch(from_bigint(self.head_epoch)).next(),
+            run: Run(from_integer(self.run)).next(),
+        };
+        let attempt = cause.attempt();
+        let record = seal_claim(request, &header, before, self.head_at.0, &cause)?;
+        let document =
+            self.document.ok_or_else(|| reader.unknown("declaration", hex::encode(&self.declaration)))?;
+        let claimed = Claimed {
+            session: SessionId(self.session),
+            agent: reader.parse("agent", self.agent)?,
+            run: header.run,
+            epoch: header.epoch,
+            generation: header.generation,
+            head: Head { seq: record.seq, hash: record.hash },
+            head_at: record.at,
+            attempt,
+            cause,
+            declaration: reader.digest(&self.declaration)?,
+            document,
+            input: self.input.unwrap_or_default(),
+            deadline_at: instant(self.deadline_at),
+            now: self.now.0,
+            traceparent: self.traceparent,
+            labels: reader.json("labels", self.labels)?,
+            secret_index,
+            job: header.job,
+            tenant: header.tenant,
+        };
+        Ok(Candidate { claimed, before, record })
+    }
+}
+
+fn seal_claim(
+    request: &ClaimRequest,
+    header: &Header,
+    head: Head,
+    head_at: Timestamp,
+    cause: &Cause,
+) -> Result<SealedRecord, StoreError> {
+    let draft = Draft::bare(RecordKind::RunStarted {
+        worker: request.worker.clone(),
+        term: request.term,
+        attach: request.attach,
+        attempt: cause.attempt(),
+        cause: cause.clone(),
+    });
+    // Time never goes back along the chain.
+    let sealed = seal_records(header, head, request.at.max(head_at), vec![draft]);
+    let mut sealed = sealed.map_err(|source| StoreError::seal(ATTEMPTED, source))?;
+    sealed.pop().ok_or_else(|| Reader(ATTEMPTED).unknown("record of a claim", "none".to_owned()))
+}

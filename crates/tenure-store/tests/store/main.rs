@@ -1,0 +1,7 @@
+//! The store against a real PostgreSQL, a fresh database for each test: behaviour, races, plans, schema. A file for each
+//! stage of a job's life. Nothing is mocked.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod fleet;
+
+mod submission;
