@@ -48,7 +48,10 @@ pub(crate) async fn keep_attached(context: Arc<WorkerContext>) -> RegistrationRe
         info!(term = term.number().0, ttl_s = term.ttl().as_secs(), "registered");
         attach_until_closed(&context, &term).await;
         context.attached.send_replace(false);
-        warn!(term = term.number().0, "the term is closed: its runs are ended, and the worker registers anew");
+        warn!(
+            term = term.number().0,
+            "the term is closed: its runs are ended, and the worker registers anew"
+        );
         context.held.fence_all();
     }
 }

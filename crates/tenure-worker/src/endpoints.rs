@@ -101,6 +101,9 @@ mod tests {
         let pauses: Vec<Duration> = reconnect_pauses().take(50).collect();
         assert_eq!(pauses.len(), 50);
         let longest = limits::RECONNECT_MAX * 2;
-        assert!(pauses.iter().all(|pause| *pause >= limits::RECONNECT_FIRST && *pause <= longest), "{pauses:?}");
+        assert!(
+            pauses.iter().all(|pause| *pause >= limits::RECONNECT_FIRST && *pause <= longest),
+            "{pauses:?}"
+        );
     }
 }

@@ -56,12 +56,8 @@ pub(crate) fn start_run(
     context.outbox.open_run(&grant.run, grant.seq);
     let run = &grant.run;
     let span = info_span!("run", job = %run.job, run = run.run.0, epoch = run.epoch.0, agent = %grant.agent);
-    let execution = Execution {
-        context: Arc::clone(context),
-        term: Arc::clone(term),
-        grant: Arc::new(grant),
-        orders,
-    };
+    let execution =
+        Execution { context: Arc::clone(context), term: Arc::clone(term), grant: Arc::new(grant), orders };
     let abandoned = context.abandoned.clone();
     context.runs.spawn(
         async move {

@@ -98,7 +98,10 @@ impl RunGrant {
             return Err(GrantRefusal::OtherAttach { given: self.attach, present: terms.attach });
         }
         if self.run.generation < terms.generation {
-            return Err(GrantRefusal::OlderGeneration { given: self.run.generation, present: terms.generation });
+            return Err(GrantRefusal::OlderGeneration {
+                given: self.run.generation,
+                present: terms.generation,
+            });
         }
         if terms.now >= terms.local_deadline {
             return Err(GrantRefusal::Late);

@@ -15,13 +15,7 @@ use std::{
     },
 };
 
-use tenure_core::{
-    deadline::ceil_seconds,
-    id::Seq,
-    limits,
-    reason::Reason,
-    refusal::Refusal,
-};
+use tenure_core::{deadline::ceil_seconds, id::Seq, limits, reason::Reason, refusal::Refusal};
 use tenure_proto::{
     convert::time::write_timestamp,
     status::refusal_to_status,

@@ -45,6 +45,7 @@ use crate::guardian::Fencing;
 pub struct ProcessRunner {
     guard: GuardCommand,
     fencing: Fencing,
+    support: LimitSupport,
 }
 
 impl ProcessRunner {
@@ -56,7 +57,7 @@ impl ProcessRunner {
             tracing::warn!(%error, "the worker cannot become a subreaper: what a killed guardian leaves behind may stay");
         }
         cgroup::remove_stale_cgroups();
-        Self { guard, fencing }
+        Self { guard, fencing, support: find_limit_support() }
     }
 
     /// How it fences.
@@ -67,6 +68,7 @@ impl ProcessRunner {
     /// Starts a guardian, which starts the child. Whatever prevents the start is an end of the process
     /// ([`ProcessEnd::NotStarted`]), so that there is one way to hear of it. Call it inside a tokio runtime.
     pub fn start_process(&self, spec: ProcessSpec, link: GuardLink) -> RunningProcess {
+        spec.limits.warn_if_unsupported(self.support);
         process::start_process(&self.guard, self.fencing, spec, link)
     }
 }

@@ -123,7 +123,8 @@ mod tests {
 
     fn term(ttl_s: i64) -> HeldTerm {
         let ttl = Some(prost_types::Duration { seconds: ttl_s, nanos: 0 });
-        let response = RegisterWorkerResponse { term: 7, ttl, answer: 100, generation: 1, ..Default::default() };
+        let response =
+            RegisterWorkerResponse { term: 7, ttl, answer: 100, generation: 1, ..Default::default() };
         HeldTerm::open(response, START).unwrap()
     }
 

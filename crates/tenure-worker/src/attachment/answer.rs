@@ -27,9 +27,7 @@ pub(super) fn read_appended(appended: v1::Appended) -> Result<(RunRef, u64, Repo
         Outcome::Sealed(v1::Sealed {}) => ReportAnswer::Sealed,
         Outcome::Missing(v1::Missing {}) => ReportAnswer::Missing,
         Outcome::Notice(notice) => ReportAnswer::Notice { seq: Seq(notice.seq), kind: notice.kind },
-        Outcome::Refused(refused) => {
-            ReportAnswer::Refused { code: refused.code, message: refused.message }
-        }
+        Outcome::Refused(refused) => ReportAnswer::Refused { code: refused.code, message: refused.message },
     };
     Ok((run, appended.n, answer))
 }

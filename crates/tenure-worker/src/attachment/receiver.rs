@@ -73,11 +73,7 @@ fn unanswered_limit(stream: &Stream) -> Instant {
 }
 
 /// Hands one message on. Returns why the stream is over, where it is.
-fn handle_message(
-    stream: &Stream,
-    credits: &mut CreditBook,
-    message: Option<Message>,
-) -> Option<StreamEnd> {
+fn handle_message(stream: &Stream, credits: &mut CreditBook, message: Option<Message>) -> Option<StreamEnd> {
     let read = match message {
         Some(Message::Grant(grant)) => {
             credits.use_one();
@@ -154,8 +150,7 @@ fn refuse_lost(stream: &Stream, lost: v1::LostGrants) {
 }
 
 fn take_renewed(stream: &Stream, renewed: v1::Renewed) -> Option<StreamEnd> {
-    let sent =
-        stream.renewals.lock().unwrap_or_else(PoisonError::into_inner).take_answered(renewed.no);
+    let sent = stream.renewals.lock().unwrap_or_else(PoisonError::into_inner).take_answered(renewed.no);
     stream.term.receive_answer(renewed.answer);
     for order in renewed.orders {
         if let Err(error) = take_order(stream, order) {

@@ -11,7 +11,11 @@ use tenure_core::{
 use tenure_proto::v1;
 use tracing::{error, warn};
 
-use super::{Execution, preparation::PreparedRun, supervision::{Asked, Supervised}};
+use super::{
+    Execution,
+    preparation::PreparedRun,
+    supervision::{Asked, Supervised},
+};
 use crate::{
     held_runs::{Orders, StandingNotice},
     journal::{EndReport, Report, ReportAnswer},
@@ -80,9 +84,14 @@ async fn take_result(execution: &Execution, prepared: &PreparedRun) -> (RunEnd, 
     let read = prepared.directory.read_result().map_err(|error| describe(&error)).and_then(|result| {
         let redacted = result.map(|bytes| prepared.redactor.redact(&bytes));
         match redacted {
-            Some(bytes) if u64::try_from(bytes.len()).is_ok_and(|length| length > limits::VALUE_MAX_BYTES) => {
+            Some(bytes)
+                if u64::try_from(bytes.len()).is_ok_and(|length| length > limits::VALUE_MAX_BYTES) =>
+            {
                 let length_bytes = bytes.len();
-                Err(format!("the redacted result has {length_bytes} bytes, and {} are allowed", limits::VALUE_MAX_BYTES))
+                Err(format!(
+                    "the redacted result has {length_bytes} bytes, and {} are allowed",
+                    limits::VALUE_MAX_BYTES
+                ))
             }
             taken => Ok(taken.map(Bytes::from)),
         }

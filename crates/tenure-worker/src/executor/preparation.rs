@@ -57,8 +57,8 @@ pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> 
     let socket = socket_path(execution);
     ensure_socket_path(&socket).map_err(|error| describe(&error))?;
     let files = RunFiles { input: &grant.input, handover: &grant.handover, brief: &grant.brief };
-    let directory = RunDirectory::create(run_path(execution), &files, user.as_ref())
-        .map_err(|error| describe(&error))?;
+    let directory =
+        RunDirectory::create(run_path(execution), &files, user.as_ref()).map_err(|error| describe(&error))?;
     let plan = plan_environment(execution, &declaration, &directory, &socket, user.as_ref());
     let (environment, redactor) =
         compose_environment(&plan, |name| std::env::var_os(name)).map_err(|error| describe(&error))?;
@@ -69,7 +69,10 @@ pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> 
         cwd: declaration.cwd().map_or_else(|| directory.path().to_owned(), PathBuf::from),
         stdin: choose_stdin(&declaration, &directory),
         user: user.clone(),
-        limits: ResourceLimits { memory_bytes: declaration.memory_bytes(), cpu_cores: declaration.cpu_cores() },
+        limits: ResourceLimits {
+            memory_bytes: declaration.memory_bytes(),
+            cpu_cores: declaration.cpu_cores(),
+        },
         run_directory: directory.path().to_owned(),
         stop_grace: declaration.stop_grace(),
         timeout: clamp_timeout(grant, declaration.timeout()),

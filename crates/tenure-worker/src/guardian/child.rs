@@ -119,15 +119,18 @@ fn execute(argv: &[String], env: &[(String, String)]) -> Result<Infallible, Stri
         return Err(describe_failure(program, error));
     }
     let path = env.iter().find(|(name, _)| name == "PATH").map_or(DEFAULT_PATH, |(_, value)| value.as_str());
+    let mut denied = None;
     for directory in path.split(':').filter(|directory| !directory.is_empty()) {
         let candidate = format!("{directory}/{program}");
         let Err(error) = unistd::execve(&to_c(&candidate)?, &arguments, &variables);
-        let absent = matches!(error, Errno::ENOENT | Errno::ENOTDIR) && !Path::new(&candidate).exists();
-        if !absent {
-            return Err(describe_failure(&candidate, error));
+        match error {
+            Errno::ENOENT | Errno::ENOTDIR if !Path::new(&candidate).exists() => {}
+            // A directory that this user may not search, or a file that nobody may execute: the next may do.
+            Errno::EACCES => denied = denied.or_else(|| Some(describe_failure(&candidate, error))),
+            _ => return Err(describe_failure(&candidate, error)),
         }
     }
-    Err(format!("cannot start {program:?}: not found (ENOENT) in PATH {path}"))
+    Err(denied.unwrap_or_else(|| format!("cannot start {program:?}: not found (ENOENT) in PATH {path}")))
 }
 
 fn describe_failure(program: &str, error: Errno) -> String {

@@ -2,8 +2,7 @@
 //!
 //! Owns the clone of PID 1 ([`super::init`]) and what the guardian knows of it. Promises that the group is empty
 //! when init was reaped: the kernel lets PID 1 of a namespace end only after every other process in it is gone.
-//! As root a PID namespace is enough; otherwise a user namespace that maps only the worker's own user is made
-//! around it.
+//! As root a PID namespace is enough; without that right a user namespace is made around it.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -161,16 +160,24 @@ fn candidate_flags() -> [CloneFlags; 3] {
     }
 }
 
-/// Maps the worker's own user and group, and nobody else, into the user namespace of `init`, where it has one.
-/// One that cannot be mapped is ended.
+/// Maps users and groups into the user namespace of `init`, where it has one: for root all, so that a child may
+/// still be another user; otherwise, and where that is refused, the worker's own and nobody else. One that cannot be
+/// mapped is ended.
 fn map_user(init: Pid, flags: CloneFlags) -> io::Result<()> {
     if !flags.contains(CloneFlags::CLONE_NEWUSER) {
         return Ok(());
     }
+    let write = |file: &str, text: String| fs::write(format!("/proc/{init}/{file}"), text);
+    let everybody = || format!("0 0 {}", u32::MAX);
+    if geteuid().is_root()
+        && write("uid_map", everybody()).and_then(|()| write("gid_map", everybody())).is_ok()
+    {
+        return Ok(());
+    }
     let (user, group) = (geteuid(), getegid());
-    let mapped = fs::write(format!("/proc/{init}/setgroups"), "deny")
-        .and_then(|()| fs::write(format!("/proc/{init}/uid_map"), format!("{user} {user} 1")))
-        .and_then(|()| fs::write(format!("/proc/{init}/gid_map"), format!("{group} {group} 1")));
+    let mapped = write("setgroups", "deny".to_owned())
+        .and_then(|()| write("uid_map", format!("{user} {user} 1")))
+        .and_then(|()| write("gid_map", format!("{group} {group} 1")));
     if mapped.is_err() {
         end_process(init);
     }

@@ -11,6 +11,8 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,24 @@ pub struct ResourceLimits {
     pub memory_bytes: Option<u64>,
     /// Processor time, in cores. Absent: unlimited.
     pub cpu_cores: Option<f64>,
+}
+
+impl ResourceLimits {
+    /// Warns, once in a process, of a limit that is asked for and cannot be set here.
+    pub(super) fn warn_if_unsupported(&self, support: LimitSupport) {
+        static WARNED: Once = Once::new();
+        let memory = self.memory_bytes.is_some() && !support.memory;
+        let cpu = self.cpu_cores.is_some() && !support.cpu;
+        if memory || cpu {
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    memory,
+                    cpu,
+                    "agents limit what this host has no cgroups for: they run without"
+                );
+            });
+        }
+    }
 }
 
 /// Which limits this host can set.
@@ -150,7 +170,8 @@ impl RunCgroup {
 
 /// What this host can limit, tried once with directories that are removed again.
 pub fn find_limit_support() -> LimitSupport {
-    let name = format!("probe-{}", std::process::id());
+    static PROBES: AtomicU32 = AtomicU32::new(0);
+    let name = format!("probe-{}-{}", std::process::id(), PROBES.fetch_add(1, Ordering::Relaxed));
     let limits = ResourceLimits { memory_bytes: Some(64 * 1024 * 1024), cpu_cores: Some(1.0) };
     let Ok(cgroup) = RunCgroup::create(&name, &limits) else {
         return LimitSupport { memory: false, cpu: false };
