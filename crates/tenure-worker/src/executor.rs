@@ -108,7 +108,12 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
     drop(socket);
     forwarding.finish(execution).await;
     let conclusion = conclude_run(execution, &supervised, &prepared).await;
-    let fate = settle_run(execution, conclusion).await;
+    let fate = if supervised.was_fenced() {
+        release_run(execution);
+        EndFate::Fenced(conclusion.end)
+    } else {
+        settle_run(execution, conclusion).await
+    };
     report_unsettled_gone(execution, &fate).await;
     handle.forget();
     prepared.clean_up(execution.context.options.keep_runs);
@@ -178,9 +183,13 @@ async fn forward_output(
 async fn settle_run(execution: &Execution, conclusion: Conclusion) -> EndFate {
     let fate = report_end(execution, conclusion).await;
     info!(?fate, "the run is over");
+    release_run(execution);
+    fate
+}
+
+fn release_run(execution: &Execution) {
     execution.context.outbox.close_run(&execution.grant.run);
     execution.context.held.release(&execution.grant.run);
-    fate
 }
 
 /// Another settled the run without knowing whether its child is gone: say that it is.

@@ -33,6 +33,13 @@ pub(super) struct Supervised {
     pub(super) asked: Option<Asked>,
 }
 
+impl Supervised {
+    /// Whether it was ended because it is no longer this worker's.
+    pub(super) fn was_fenced(&self) -> bool {
+        self.asked == Some(Asked::Fenced)
+    }
+}
+
 /// Watches a process until its whole group is empty.
 pub(super) async fn supervise_process(
     execution: &Execution,

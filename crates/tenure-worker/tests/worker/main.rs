@@ -1,0 +1,14 @@
+//! A worker against a coordinator that the test plays: a real server that records what it gets and answers as it is told
+//! to, and real children. One file for each stage of a run's life.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod agent;
+mod coordinator;
+mod fixture;
+
+mod grants;
+mod life;
+mod notes;
+mod orders;
+mod streams;
+mod terms;
