@@ -37,7 +37,7 @@ const RESERVED: [(&str, &[&str]); 4] = [
     ("sqlx", &["tenure-store", "tenure-testkit", "tenure-demo"]),
     ("tonic", &["tenure-proto", "tenure-coordinator", "tenure-worker", "tenure-client", "tenure-cli"]),
     ("prost", &["tenure-proto", "tenure-coordinator"]),
-    ("axum", &["tenure-coordinator"]),
+    ("axum", &["tenure-coordinator", "tenure-cli"]),
 ];
 
 /// What the core may not touch: clocks, randomness, the operating system, waiting.
