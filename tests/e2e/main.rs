@@ -1,0 +1,17 @@
+//! The whole, from outside: real processes on a real PostgreSQL, spoken to with the `tenure` program, killed, frozen and
+//! tampered with. One file for each thing that must hold.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod fixture;
+
+mod bad_input;
+mod chain;
+mod database;
+mod fencing;
+mod jobs;
