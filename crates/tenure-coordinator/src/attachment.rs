@@ -44,6 +44,7 @@ pub(crate) async fn serve_attachment(
         parts,
         attached,
     };
+    lost::name_lost_grants(&session.parts, &session.attached).await;
     let closing = session.attached.closing().clone();
     loop {
         tokio::select! {

@@ -9,7 +9,7 @@ use std::{
 
 use tenure_core::{
     id::{Attach, Term, WorkerName},
-    limits::ATTACHMENT_QUEUE_MAX,
+    limits::{ATTACHED_MAX, ATTACHMENT_QUEUE_MAX},
     reason::Reason,
     refusal::Refusal,
     run_ref::RunRef,
@@ -18,6 +18,8 @@ use tenure_proto::v1::{AttachResponse, attach_response::Message};
 use tenure_store::{AttachedTerm, Floors};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::refusals::OVERLOAD_RETRY;
 
 /// One attached worker.
 #[derive(Debug)]
@@ -146,18 +148,31 @@ impl Attached {
     }
 }
 
+type ByTerm = HashMap<(WorkerName, Term), Arc<Attached>>;
+
 /// All attached workers of this coordinator. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attachments {
-    attached: Arc<Mutex<HashMap<(WorkerName, Term), Arc<Attached>>>>,
+    attached: Arc<Mutex<ByTerm>>,
 }
 
 impl Attachments {
-    /// Adds a worker; an earlier attach of the same term is displaced.
-    pub(crate) fn add(&self, attached: Arc<Attached>) {
+    /// Adds a worker; of two attaches of one term the earlier is displaced, in whichever order they come here.
+    pub(crate) fn add(&self, attached: Arc<Attached>) -> Result<(), Refusal> {
         let key = (attached.worker.clone(), attached.term);
-        let attach = attached.attach();
-        if let Some(earlier) = self.lock().insert(key, attached) {
+        let mut all = self.lock();
+        if all.len() >= ATTACHED_MAX && !all.contains_key(&key) {
+            let words =
+                format!("{ATTACHED_MAX} workers are attached to this coordinator, and no more are taken");
+            return Err(Refusal::new(Reason::Overloaded, words).with_retry_after(OVERLOAD_RETRY));
+        }
+        let (later, earlier) = match all.remove(&key) {
+            Some(present) if present.attach() > attached.attach() => (present, Some(attached)),
+            present => (attached, present),
+        };
+        let attach = later.attach();
+        all.insert(key, later);
+        if let Some(earlier) = earlier {
             let words = format!(
                 "attach {attach} of term {} took over from attach {}",
                 earlier.term,
@@ -165,6 +180,7 @@ impl Attachments {
             );
             earlier.close(Refusal::new(Reason::Displaced, words));
         }
+        Ok(())
     }
 
     /// Removes a worker, unless a later attach took its place.
@@ -188,7 +204,71 @@ impl Attachments {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(WorkerName, Term), Arc<Attached>>> {
+    fn lock(&self) -> MutexGuard<'_, ByTerm> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tenure_core::{id::Generation, plan::Fencing};
+
+    use super::*;
+
+    fn attached(attach: u64) -> (Arc<Attached>, mpsc::Receiver<AttachResponse>) {
+        let registration = AttachedTerm {
+            attach: Attach(attach),
+            answer: 1,
+            ttl: Duration::from_secs(30),
+            labels: Vec::new(),
+            agents: Vec::new(),
+            tenants: Vec::new(),
+            slots: 4,
+            fencing: Fencing::Kernel,
+            generation: Generation(1),
+        };
+        let (attached, messages) = Attached::new("w1".parse().unwrap(), Term(1), registration, Vec::new());
+        (Arc::new(attached), messages)
+    }
+
+    #[test]
+    fn of_two_attaches_the_later_stays_in_whichever_order_they_come() {
+        for order in [[1, 2], [2, 1]] {
+            let attachments = Attachments::default();
+            let all: Vec<_> = order.into_iter().map(attached).collect();
+            for (attached, _) in &all {
+                attachments.add(attached.clone()).unwrap();
+            }
+            let kept: Vec<Attach> = attachments.list().iter().map(|attached| attached.attach()).collect();
+            assert_eq!(kept, [Attach(2)]);
+            for (attached, _) in &all {
+                let displaced = attached.closed_because().map(|refusal| refusal.reason);
+                let expected = (attached.attach() == Attach(1)).then_some(Reason::Displaced);
+                assert_eq!(displaced, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_that_does_not_read_is_cut_off_at_the_bound() {
+        let (attached, _messages) = attached(1);
+        for _ in 0..ATTACHMENT_QUEUE_MAX {
+            attached.send(Message::LostGrants(tenure_proto::v1::LostGrants::default()));
+            assert!(attached.closed_because().is_none());
+        }
+        attached.send(Message::LostGrants(tenure_proto::v1::LostGrants::default()));
+        assert_eq!(attached.closed_because().map(|refusal| refusal.reason), Some(Reason::Overloaded));
+        assert!(attached.closing().is_cancelled());
+    }
+
+    #[test]
+    fn credits_are_taken_once_and_never_exceed_the_slots() {
+        let (attached, _messages) = attached(1);
+        attached.add_credits(3);
+        assert_eq!((attached.take_credits(2), attached.take_credits(2), attached.take_credits(2)), (2, 1, 0));
+        attached.add_credits(u32::MAX);
+        assert_eq!(attached.credits(), 4);
     }
 }

@@ -8,15 +8,25 @@ mod leases;
 mod partitions;
 mod terms;
 
-use crate::{coordinator::Parts, dispatch::run_dispatch};
+use crate::{
+    coordinator::{Parts, stopping},
+    dispatch::run_dispatch,
+};
 
 /// Starts all of it.
 pub(crate) fn start_background(parts: &Parts) {
-    parts.tasks.spawn(run_dispatch(parts.clone()));
-    parts.tasks.spawn(clock::keep_clock(parts.clone()));
-    parts.tasks.spawn(terms::sweep_terms(parts.clone()));
-    parts.tasks.spawn(delayed::release_delayed(parts.clone()));
-    parts.tasks.spawn(partitions::keep_partitions(parts.clone()));
+    parts.vital.spawn("dispatch", run_dispatch(parts.clone()));
+    parts.vital.spawn("clock", clock::keep_clock(parts.clone()));
+    parts.vital.spawn("sweep of terms", terms::sweep_terms(parts.clone()));
+    parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
+    parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
+    parts.tasks.spawn(end_attachments(parts.clone()));
+}
+
+/// Workers are told that this coordinator stops; they attach to another.
+async fn end_attachments(parts: Parts) {
+    parts.stopping.cancelled().await;
+    parts.attachments.close_all(&stopping());
 }
 
 /// Waits, unless the coordinator stops; false then.

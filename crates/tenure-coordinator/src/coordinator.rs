@@ -20,9 +20,11 @@ use crate::{
     clock::DatabaseClock,
     lane::{LaneParts, Lanes},
     options::{CoordinatorOptions, LANES_MAX, StartError},
+    patience::Bulk,
     readiness::Readiness,
-    server,
+    server::{self, followers::Followers},
     submission::Submissions,
+    vital::VitalTasks,
     wake::Wakes,
 };
 
@@ -40,6 +42,10 @@ pub(crate) struct Parts {
     pub(crate) attachments: Attachments,
     pub(crate) generation: Generation,
     pub(crate) readiness: Readiness,
+    pub(crate) bulk: Bulk,
+    /// How many streams follow a job, a journal or an output.
+    pub(crate) followers: Followers,
+    pub(crate) vital: VitalTasks,
     /// Ends background work and streams that have no end of their own.
     pub(crate) stopping: CancellationToken,
     /// Whatever must be over before the coordinator is.
@@ -94,12 +100,16 @@ impl RunningCoordinator {
         self.parts.readiness.clone()
     }
 
+    /// Returns once the coordinator stops: it was told to, or it met a defect of its own and says so in its log.
+    pub async fn await_end(&self) {
+        self.parts.stopping.cancelled().await;
+    }
+
     /// Stops: no new calls, every stream ends with the reason (workers move on, and no run notices), what was taken is
     /// written. What is not over after `grace` is cut off.
     pub async fn shutdown(self, grace: Duration) {
         let Self { parts, mut serving, .. } = self;
         parts.stopping.cancel();
-        parts.attachments.close_all(&stopping());
         let (store, tasks) = (parts.store.clone(), parts.tasks.clone());
         drop(parts);
         tasks.close();
@@ -165,10 +175,10 @@ async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, S
     let clock = DatabaseClock::measure(&store).await?;
     let generation = store.read_installation().await?.generation;
     store.ensure_partitions(clock.now()).await?;
-    let (wakes, tasks, attachments) = (Wakes::default(), TaskTracker::new(), Attachments::default());
+    let (wakes, vital, attachments) = (Wakes::default(), VitalTasks::new(), Attachments::default());
     let lane_parts = LaneParts { store: store.clone(), clock: clock.clone(), wakes: wakes.clone() };
-    let lanes = Lanes::start(options.lanes, &lane_parts, &tasks);
-    let submissions = Submissions::start(&lane_parts, generation, &attachments, &lanes, &tasks);
+    let lanes = Lanes::start(options.lanes, &lane_parts, &vital);
+    let submissions = Submissions::start(&lane_parts, generation, &attachments, &lanes, &vital);
     Ok(Parts {
         store,
         clock,
@@ -178,7 +188,10 @@ async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, S
         attachments,
         generation,
         readiness: Readiness::ready(),
-        stopping: CancellationToken::new(),
-        tasks,
+        bulk: Bulk::new(),
+        followers: Followers::new(),
+        stopping: vital.stopping.clone(),
+        tasks: vital.tasks.clone(),
+        vital,
     })
 }

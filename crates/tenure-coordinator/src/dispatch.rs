@@ -25,6 +25,7 @@ use crate::{
     coordinator::Parts,
     grant::grant_runs,
     mint::Secret,
+    patience::within,
     refusals::chain,
 };
 
@@ -89,15 +90,28 @@ async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report:
     let secrets: Vec<Secret> = (0..credits).map(|_| Secret::mint()).collect();
     let request = request_jobs(parts, attached, full, &secrets);
     let ready_count = parts.wakes.ready_count();
-    let outcome = match parts.store.claim_jobs(&request).await {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            report.failed += 1;
-            attached.add_credits(credits);
-            tracing::info!(worker = %attached.worker, error = chain(&error), "claiming failed");
-            return false;
-        }
+    let claiming = within(parts.store.claim_jobs(&request)).await;
+    let failure = match claiming {
+        Ok(Ok(outcome)) => return take_claim(parts, attached, outcome, ready_count, &secrets, report).await,
+        Ok(Err(error)) => chain(&error),
+        // What was claimed is found again as a lost grant.
+        Err(unanswered) => unanswered.to_string(),
     };
+    report.failed += 1;
+    attached.add_credits(credits);
+    tracing::info!(worker = %attached.worker, error = failure, "claiming failed");
+    false
+}
+
+async fn take_claim(
+    parts: &Parts,
+    attached: &Arc<Attached>,
+    outcome: ClaimOutcome,
+    ready_count: u64,
+    secrets: &[Secret],
+    report: &mut PassReport,
+) -> bool {
+    let credits = u32::try_from(secrets.len()).unwrap_or(CLAIM_MAX_JOBS);
     let claimed = u32::try_from(outcome.claimed.len()).unwrap_or(credits);
     attached.add_credits(credits.saturating_sub(claimed));
     report.claimed += claimed;
@@ -111,7 +125,7 @@ async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report:
         empty_at: (!outcome.full && outcome.denied.is_empty()).then_some(ready_count),
     };
     attached.set_queue_view(view);
-    take_outcome(parts, attached, outcome, &secrets, report).await && attached.credits() > 0
+    take_outcome(parts, attached, outcome, secrets, report).await && attached.credits() > 0
 }
 
 fn request_jobs(parts: &Parts, attached: &Attached, full: bool, secrets: &[Secret]) -> ClaimRequest {

@@ -21,6 +21,7 @@ use tenure_proto::{
 };
 
 use crate::{
+    attachment::report::bound_words,
     coordinator::Parts,
     mint::hash_secret,
     refusals::{refuse_decision, refuse_store},
@@ -31,8 +32,8 @@ pub(crate) async fn settle_gone(parts: &Parts, report: v1::ReportGoneRequest) ->
     let tenant = read_tenant("tenant", &report.tenant)?;
     let job = read_job_id("job_id", &report.job_id)?;
     let epoch = Epoch(report.epoch);
-    let evidence =
-        Evidence::GuardianReport { end: read_run_end(report.end)?, healthy: report.ended_by_guardian };
+    let end = bound_words(read_run_end(report.end)?);
+    let evidence = Evidence::GuardianReport { end, healthy: report.ended_by_guardian };
     let secret = hash_secret(&report.secret);
     let Some(worker) =
         check_secret(parts, &tenant, job, epoch, Generation(report.generation), &secret).await?

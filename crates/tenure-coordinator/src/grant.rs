@@ -11,15 +11,16 @@ use tenure_core::{
     handover::{Cause, Handover, compose_handover},
     id::Seq,
     record::Record,
+    refusal::Refusal,
     run_ref::RunRef,
 };
 use tenure_proto::{
     convert::{run::write_run_ref, time::write_timestamp},
     v1::{self, attach_response::Message},
 };
-use tenure_store::{Claimed, StoreError, StoredRecord};
+use tenure_store::{Claimed, StoredRecord};
 
-use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret, refusals::chain};
+use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret};
 
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
@@ -62,7 +63,7 @@ fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, sec
                 Some(handover) => send_grant(&attached, run, &secret, &handover),
                 None => refuse_grant(&run, "its journal does not show how it began"),
             },
-            Err(error) => refuse_grant(&run, &chain(&error)),
+            Err(refusal) => refuse_grant(&run, &refusal.message),
         }
     });
 }
@@ -75,12 +76,13 @@ fn refuse_grant(run: &Claimed, because: &str) {
     );
 }
 
-async fn read_history(parts: &Parts, run: &Claimed) -> Result<Vec<(Record, Option<Vec<u8>>)>, StoreError> {
+async fn read_history(parts: &Parts, run: &Claimed) -> Result<Vec<(Record, Option<Vec<u8>>)>, Refusal> {
     let kinds = KINDS_TOLD.map(str::to_owned);
     let mut records = Vec::new();
     let mut from = Seq(1);
     loop {
-        let page = parts.store.read_records(&run.tenant, run.job, from, &kinds, PAGE).await?;
+        let page = parts.store.read_records(&run.tenant, run.job, from, &kinds, PAGE);
+        let page = parts.bulk.ask(page).await?;
         let full = page.len() == PAGE as usize;
         from = page.last().map_or(from, |last| last.seq.next());
         records.extend(page.into_iter().filter_map(parse));

@@ -26,9 +26,8 @@ use jiff::Timestamp;
 use tenure_core::{chain::Head, limits, run_ref::RunRef};
 use tenure_store::Store;
 use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
 
-use crate::{clock::DatabaseClock, wake::Wakes};
+use crate::{clock::DatabaseClock, vital::VitalTasks, wake::Wakes};
 use memory::Memories;
 use work::{Decide, DecideError, Decided, JobKey, LaneError, Pending, Planner, Reply, RunReport, Work};
 
@@ -51,10 +50,10 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     /// Starts so many lanes.
-    pub(crate) fn start(count: usize, parts: &LaneParts, tasks: &TaskTracker) -> Self {
+    pub(crate) fn start(count: usize, parts: &LaneParts, vital: &VitalTasks) -> Self {
         let queues = (0..count).map(|number| {
             let (sender, receiver) = mpsc::channel(limits::LANE_QUEUE_MAX);
-            tasks.spawn(Lane::new(number, parts.clone(), receiver).run());
+            vital.spawn("lane", Lane::new(number, parts.clone(), receiver).run());
             sender
         });
         Self { queues: queues.collect() }

@@ -23,7 +23,9 @@ mod background;
 
 mod clock;
 mod mint;
+mod patience;
 mod refusals;
+mod vital;
 mod wake;
 
 pub use coordinator::{Coordinator, RunningCoordinator};

@@ -5,16 +5,14 @@
 use std::{error::Error, time::Duration};
 
 use tenure_core::{reason::Reason, refusal::Refusal};
-use tenure_proto::status::refusal_to_status;
 use tenure_store::StoreError;
-use tonic::Status;
 
 use crate::lane::work::{DecideError, LaneError};
 
 /// When a caller may try again after the database did not answer.
-const DATABASE_RETRY: Duration = Duration::from_secs(1);
+pub(crate) const DATABASE_RETRY: Duration = Duration::from_secs(1);
 /// When a caller may try again after more came than is taken at once.
-const OVERLOAD_RETRY: Duration = Duration::from_millis(200);
+pub(crate) const OVERLOAD_RETRY: Duration = Duration::from_millis(200);
 
 /// What a failure of the store is to a caller.
 pub(crate) fn refuse_store(error: &StoreError) -> Refusal {
@@ -37,6 +35,7 @@ pub(crate) fn refuse_store(error: &StoreError) -> Refusal {
 pub(crate) fn refuse_lane(error: &LaneError) -> Refusal {
     match error {
         LaneError::Store(source) => refuse_store(source),
+        LaneError::Unanswered(unanswered) => (*unanswered).into(),
         LaneError::Overloaded | LaneError::Contended { .. } => {
             Refusal::new(Reason::Overloaded, error.to_string()).with_retry_after(OVERLOAD_RETRY)
         }
@@ -62,11 +61,6 @@ pub(crate) fn refuse_decision(error: DecideError, job: &str) -> Refusal {
 /// There is no such job.
 pub(crate) fn refuse_missing(job: &str) -> Refusal {
     Refusal::new(Reason::JobNotFound, format!("there is no job {job}")).with_next("tenure jobs")
-}
-
-/// A failure of the store as a status.
-pub(crate) fn store_status(error: StoreError) -> Status {
-    refusal_to_status(&refuse_store(&error))
 }
 
 /// An error with its causes, for the log.

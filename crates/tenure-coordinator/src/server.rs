@@ -9,6 +9,7 @@ mod job_service;
 mod worker_service;
 
 mod find_job;
+pub(crate) mod followers;
 mod job_view;
 mod output_stream;
 mod record_stream;
@@ -36,6 +37,9 @@ use worker_service::Workers;
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 /// One that does not answer for so long is closed.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Whose health is said; the empty name stands for all.
+const SERVICES: [&str; 4] = ["", "tenure.v1.JobService", "tenure.v1.AgentService", "tenure.v1.WorkerService"];
 
 /// Serves until the coordinator stops.
 pub(crate) fn serve(
@@ -73,27 +77,25 @@ pub(crate) fn serve(
 
 /// The health of the server follows whether the database answers.
 async fn report_health(parts: Parts, reporter: tonic_health::server::HealthReporter) {
-    const LOOK_EVERY: Duration = Duration::from_millis(200);
-    let mut said = None;
+    let mut changes = parts.readiness.hear_changes();
     loop {
-        let ready = parts.readiness.is_ready() && !parts.stopping.is_cancelled();
-        if said != Some(ready) {
-            let status = if ready {
-                tonic_health::ServingStatus::Serving
-            } else {
-                tonic_health::ServingStatus::NotServing
-            };
-            for service in ["", "tenure.v1.JobService", "tenure.v1.AgentService", "tenure.v1.WorkerService"] {
-                reporter.set_service_status(service, status).await;
-            }
-            said = Some(ready);
-        }
-        if parts.stopping.is_cancelled() {
+        let stopping = parts.stopping.is_cancelled();
+        say_health(&reporter, *changes.borrow_and_update() && !stopping).await;
+        if stopping {
             return;
         }
         tokio::select! {
             () = parts.stopping.cancelled() => {}
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            // The sender is in `parts`, so it is there.
+            _ = changes.changed() => {}
         }
+    }
+}
+
+async fn say_health(reporter: &tonic_health::server::HealthReporter, ready: bool) {
+    let status =
+        if ready { tonic_health::ServingStatus::Serving } else { tonic_health::ServingStatus::NotServing };
+    for service in SERVICES {
+        reporter.set_service_status(service, status).await;
     }
 }

@@ -11,13 +11,13 @@ use tenure_core::{id::Generation, limits, reason::Reason, refusal::Refusal};
 use tenure_proto::{convert::time::write_timestamp, v1};
 use tenure_store::{NewJob, Submitted};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::task::TaskTracker;
 
 use crate::{
     attachments::Attachments,
     lane::{LaneParts, Lanes},
     refusals::{refuse_lane, refuse_store},
     server::caller::Caller,
+    vital::VitalTasks,
 };
 use admission::Admissions;
 use writer::Writer;
@@ -49,7 +49,7 @@ impl Submissions {
         generation: Generation,
         attachments: &Attachments,
         lanes: &Lanes,
-        tasks: &TaskTracker,
+        vital: &VitalTasks,
     ) -> Self {
         let (queue, groups) = mpsc::channel(limits::SUBMIT_QUEUE_MAX);
         let writer = Writer {
@@ -59,7 +59,7 @@ impl Submissions {
             groups,
             held: None,
         };
-        tasks.spawn(writer.run());
+        vital.spawn("submissions", writer.run());
         let admissions = Admissions { store: parts.store.clone(), clock: parts.clock.clone(), generation };
         Self { admissions, queue }
     }

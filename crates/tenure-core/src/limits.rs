@@ -203,3 +203,11 @@ pub const DRAIN_GRACE: Duration = Duration::from_secs(25);
 pub const DRAIN_REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Runs at the same time in one worker, where nothing is said.
 pub const SLOTS_DEFAULT: u32 = 4;
+/// How long a coordinator waits for an answer of the database: longer than a statement may take there.
+pub const DATABASE_ANSWER_MAX: Duration = Duration::from_secs(16);
+/// Connections that bulk work (output, followed streams, histories) may use at the same time.
+pub const BULK_CONNECTIONS: usize = 4;
+/// Streams of one coordinator that follow a journal or an output.
+pub const FOLLOWERS_MAX: usize = 5_000;
+/// Workers that are attached to one coordinator.
+pub const ATTACHED_MAX: usize = 2_000;

@@ -24,7 +24,7 @@ use tenure_proto::{
 use tenure_store::{OutputChunk, OutputStream};
 use tokio::sync::mpsc;
 
-use crate::{attachments::Attached, coordinator::Parts, refusals::refuse_store};
+use crate::{attachments::Attached, coordinator::Parts};
 
 /// The output that is not durable yet.
 pub(crate) struct OutputQueue {
@@ -78,8 +78,8 @@ impl OutputWriter {
         let mut batch = Vec::new();
         while queue.recv_many(&mut batch, OUTPUT_BATCH_MAX_CHUNKS).await > 0 {
             let (runs, chunks): (Vec<RunRef>, Vec<OutputChunk>) = batch.drain(..).unzip();
-            if let Err(error) = self.parts.store.write_output(&chunks).await {
-                return self.attached.close(refuse_store(&error));
+            if let Err(refusal) = self.parts.bulk.ask(self.parts.store.write_output(&chunks)).await {
+                return self.attached.close(refusal);
             }
             self.acknowledge(runs, &chunks);
         }

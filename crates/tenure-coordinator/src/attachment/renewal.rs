@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 
 use super::{lost, write_order};
 use crate::{
-    attachments::Attached, coordinator::Parts, lane::work::StandingNotice, refusals::refuse_store,
-    wake::OrderKind,
+    attachments::Attached, coordinator::Parts, lane::work::StandingNotice, patience::within,
+    refusals::refuse_store, wake::OrderKind,
 };
 
 /// The renewals that were not answered yet.
@@ -54,8 +54,11 @@ async fn answer_renewal(parts: &Parts, attached: &Arc<Attached>, renew: v1::Rene
     {
         attached.set_runs(runs);
     }
-    let renewal =
-        parts.store.renew_term(&attached.worker, attached.term, attached.attach(), renew.echo).await;
+    let renewal = parts.store.renew_term(&attached.worker, attached.term, attached.attach(), renew.echo);
+    let renewal = match within(renewal).await {
+        Ok(renewal) => renewal,
+        Err(unanswered) => return attached.close(unanswered.into()),
+    };
     match renewal {
         Ok(Renewal::Displaced) => {
             let words = format!("another attach of term {} took over", attached.term);

@@ -5,7 +5,7 @@
 use prost::Message as _;
 use tenure_core::{
     id::{Digest, Seq, WorkerName},
-    limits::{APPEND_MAX_RECORDS, NOTE_MAX_BYTES, VALUE_MAX_BYTES},
+    limits::{APPEND_MAX_RECORDS, NOTE_MAX_BYTES, VALUE_MAX_BYTES, WHY_MAX_BYTES},
     principal::Principal,
     reason::Reason,
     record::{Draft, RecordKind},
@@ -56,7 +56,7 @@ pub(crate) fn read_end(
     let request = Digest::of(&sent.encode_to_vec());
     let report = EndReport {
         epoch: run.epoch,
-        end: read_run_end(sent.end)?,
+        end: bound_words(read_run_end(sent.end)?),
         result: sent.result.map(|result| check_result(result.to_vec())).transpose()?.map(salt_value),
         output_chunks: sent.output_chunks,
         last_notice,
@@ -93,6 +93,17 @@ pub(crate) fn write_answer(run: &RunRef, n: u64, answer: ReportAnswer) -> v1::Ap
 /// A notice as it goes onto the wire.
 pub(crate) fn write_notice(notice: &StandingNotice) -> v1::Notice {
     v1::Notice { seq: notice.seq.0, kind: notice.kind.to_owned() }
+}
+
+/// Words for a person are kept as far as they are text of a sensible length.
+pub(crate) fn bound_words(end: RunEnd) -> RunEnd {
+    match end {
+        RunEnd::NotStarted { reason } => {
+            let kept = reason.chars().filter(|letter| !letter.is_control() || *letter == '\n');
+            RunEnd::NotStarted { reason: kept.take(WHY_MAX_BYTES / 4).collect() }
+        }
+        other => other,
+    }
 }
 
 fn check_number(n: u64) -> Result<(), Refusal> {

@@ -4,7 +4,10 @@
 //! Neighbours: `leases` settles, the core's `PassWatch` says what may be closed, the store closes on the row that renewals
 //! update.
 
-use std::time::{Duration, Instant};
+use std::{
+    error::Error,
+    time::{Duration, Instant},
+};
 
 use tenure_core::{limits::SWEEP_MAX_TERMS, term::PassWatch};
 use tenure_store::{ClosableTerm, LapsedTerm, StoreError};
@@ -13,7 +16,7 @@ use super::{
     leases::{LeasesReport, settle_lapsed_leases},
     pause,
 };
-use crate::{coordinator::Parts, refusals::chain};
+use crate::{coordinator::Parts, patience::within, refusals::chain};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Closed terms are deleted once in so many passes.
@@ -34,14 +37,11 @@ pub(super) async fn sweep_terms(parts: Parts) {
     let mut wait = Duration::ZERO;
     while pause(&sweep.parts, wait).await {
         let begun = Instant::now();
-        wait = match sweep.run_pass().await {
-            Ok(report) if report.leases.saturated => Duration::ZERO,
-            Ok(_) => EVERY.saturating_sub(begun.elapsed()),
-            Err(error) => {
-                sweep.watch.begin_anew();
-                tracing::debug!(error = chain(&error), "a sweep pass failed; the watch begins anew");
-                EVERY
-            }
+        wait = match within(sweep.run_pass()).await {
+            Ok(Ok(report)) if report.leases.saturated => Duration::ZERO,
+            Ok(Ok(_)) => EVERY.saturating_sub(begun.elapsed()),
+            Ok(Err(error)) => sweep.begin_anew(&error),
+            Err(unanswered) => sweep.begin_anew(&unanswered),
         };
     }
 }
@@ -54,6 +54,13 @@ struct Sweep {
 }
 
 impl Sweep {
+    /// The database was away, or may have been: nobody is closed before it was watched long enough again.
+    fn begin_anew(&mut self, error: &dyn Error) -> Duration {
+        self.watch.begin_anew();
+        tracing::debug!(error = chain(error), "a sweep pass failed; the watch begins anew");
+        EVERY
+    }
+
     async fn run_pass(&mut self) -> Result<PassReport, StoreError> {
         let database = self.parts.store.read_clock().await?;
         self.watch.note_pass(self.begun.elapsed(), database);

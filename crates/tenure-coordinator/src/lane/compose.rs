@@ -65,19 +65,21 @@ pub(crate) fn compose_job(
     now: Timestamp,
 ) -> Vec<Composed> {
     let mut composed: Vec<Composed> = Vec::new();
+    // Tail and facts were read for the piece of work that is at the front.
+    let mut front = true;
     while let Some(pending) = queue.pop_front() {
-        let first = composed.is_empty();
         let (attempts, refused) = (pending.attempts, pending.refused);
         let step = match pending.work {
             Work::Remember { .. } => Step::Answered,
             Work::Report(report) => {
-                compose_report(&mut known, Turn { attempts, refused, first, now }, report)
+                compose_report(&mut known, Turn { attempts, refused, front, now }, report)
             }
-            Work::Decide(decide) if !first => {
+            Work::Decide(decide) if !front => {
                 Step::Wait(Pending { work: Work::Decide(decide), attempts, refused })
             }
             Work::Decide(decide) => compose_decision(key, known.facts.take(), decide, attempts, now),
         };
+        front = false;
         match step {
             Step::Answered => {}
             Step::Wait(pending) => {
@@ -98,7 +100,7 @@ pub(crate) fn compose_job(
 struct Turn {
     attempts: u32,
     refused: Option<AppendOutcome>,
-    first: bool,
+    front: bool,
     now: Timestamp,
 }
 
@@ -109,8 +111,9 @@ impl Turn {
 }
 
 fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
+    let looked_up = known.read && turn.front;
     let Some(memory) = known.memory.as_mut() else {
-        return answer(report, ReportAnswer::Missing);
+        return if looked_up { answer(report, ReportAnswer::Missing) } else { turn.wait(report) };
     };
     if memory.epoch != report.run.epoch {
         return turn.wait(report);
@@ -121,14 +124,15 @@ fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
             let refusal = refuse_number(&report, "was sent with other contents before");
             answer(report, ReportAnswer::Refused(refusal))
         }
-        Standing::Unknown if known.read && turn.first => {
+        Standing::Unknown if looked_up => {
             let refusal =
                 refuse_number(&report, "is not above the highest of its run, and was never accepted");
             answer(report, ReportAnswer::Refused(refusal))
         }
         Standing::Unknown => turn.wait(report),
         Standing::Fresh => match turn.refused.clone().map(answer_refused) {
-            Some(refused) => answer(report, refused),
+            Some(refused) if looked_up => answer(report, refused),
+            Some(_) => turn.wait(report),
             None => compose_fresh(known, turn, report),
         },
     }
@@ -151,9 +155,9 @@ fn compose_fresh(known: &mut Known, turn: Turn, report: RunReport) -> Step {
                 let plan = plan_success(report.run.epoch, end.result.clone(), end.output_chunks);
                 seal_end(memory, turn, report, plan, None)
             }
-            EndJudgement::ByFacts if turn.first => match known.facts.take() {
+            EndJudgement::ByFacts if turn.front => match known.facts.take() {
                 Some(facts) => compose_end(memory, turn, report, facts),
-                None => turn.wait(report),
+                None => answer(report, ReportAnswer::Missing),
             },
             EndJudgement::ByFacts => turn.wait(report),
         },

@@ -21,7 +21,11 @@ use super::{
     read::Queues,
     work::{DecideError, Decided, JobKey, LaneError, Pending, ReportAnswer, RunReport, StandingNotice, Work},
 };
-use crate::wake::{OrderKind, RaisedOrder};
+use crate::{
+    patience::{Unanswered, within},
+    refusals::refuse_store,
+    wake::{OrderKind, RaisedOrder},
+};
 
 /// How often a piece of work is tried before it is given back.
 const ATTEMPTS_MAX: u32 = 16;
@@ -30,9 +34,10 @@ impl Lane {
     /// Carries out what waits; what could not be finished waits again.
     pub(super) async fn run_round(&mut self) {
         let mut queues = self.take_waiting();
-        let known = match self.read_known(&queues).await {
-            Ok(known) => known,
-            Err(error) => return fail_queues(queues, &error),
+        let known = match within(self.read_known(&queues)).await {
+            Ok(Ok(known)) => known,
+            Ok(Err(error)) => return fail_queues(queues, &LaneError::Store(error)),
+            Err(unanswered) => return fail_queues(queues, &unanswered.into()),
         };
         let now = self.parts.clock.now();
         let mut composed = Vec::new();
@@ -73,7 +78,10 @@ impl Lane {
             appends.push(append);
             waiters.push((pending, facts));
         }
-        let report = self.parts.store.append_with_retry(&appends).await;
+        let report = match within(self.parts.store.append_with_retry(&appends)).await {
+            Ok(report) => report,
+            Err(unanswered) => return self.fail_unanswered(&appends, waiters, unanswered),
+        };
         tracing::debug!(
             lane = self.number,
             appends = appends.len(),
@@ -90,6 +98,21 @@ impl Lane {
         }
         again.extend(std::mem::take(&mut self.waiting));
         self.waiting = again;
+    }
+
+    /// Whether it was written is not known: nothing that was remembered holds.
+    fn fail_unanswered(
+        &mut self,
+        appends: &[Append],
+        waiters: Vec<(Pending, Option<JobFacts>)>,
+        unanswered: Unanswered,
+    ) {
+        for append in appends {
+            self.memories.forget(&(append.tenant.clone(), append.job));
+        }
+        for (pending, _) in waiters {
+            fail(pending.work, unanswered.into());
+        }
     }
 
     /// Tells whoever waits, or gives back what must be tried again.
@@ -116,7 +139,7 @@ impl Lane {
             Ok(refused) => refused,
             Err(error) => {
                 self.memories.forget(&key);
-                fail(pending.work, LaneError::Store(Arc::new(error)));
+                fail_append(pending.work, error);
                 return None;
             }
         };
@@ -179,9 +202,19 @@ fn order_for_holder(facts: &JobFacts, append: &Append) -> Option<RaisedOrder> {
     Some(RaisedOrder { worker: lease.worker.clone(), term: lease.term, run, kind })
 }
 
-fn fail_queues(queues: Queues, error: &Arc<StoreError>) {
+/// A report that the database will never take is refused, or its worker would send it again for ever.
+fn fail_append(work: Work, error: StoreError) {
+    match work {
+        Work::Report(report) if matches!(error, StoreError::Data { .. } | StoreError::Bug { .. }) => {
+            report.reply.send(Ok(ReportAnswer::Refused(refuse_store(&error))));
+        }
+        work => fail(work, LaneError::Store(Arc::new(error))),
+    }
+}
+
+fn fail_queues(queues: Queues, error: &LaneError) {
     for pending in queues.into_iter().flat_map(|(_, queue)| queue) {
-        fail(pending.work, LaneError::Store(error.clone()));
+        fail(pending.work, error.clone());
     }
 }
 

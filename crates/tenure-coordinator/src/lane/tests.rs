@@ -7,7 +7,7 @@ use tenure_core::{
     chain::Head,
     id::{Digest, Epoch, Generation, Run, Seq, Tenant},
     job::State,
-    plan::LeaseChange,
+    plan::{Decision, JobFacts, LeaseChange},
     principal::Principal,
     reason::Reason,
     record::{Draft, RecordKind},
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::{
     compose::{Composed, Known, compose_job},
     memory::{KnownAppend, RunMemory},
-    work::{LaneError, Pending, Reply, ReportAnswer, ReportBody, RunReport, Work},
+    work::{Decide, LaneError, Pending, Reply, ReportAnswer, ReportBody, RunReport, Work},
 };
 use crate::mint::{mint_job_id, salt_value};
 
@@ -109,11 +109,12 @@ fn a_success_is_written_from_memory_and_nothing_follows_it() {
 }
 
 #[test]
-fn an_end_that_is_no_success_waits_for_facts() {
+fn an_end_that_is_no_success_waits_for_facts_behind_the_notes_before_it() {
     let run = run();
-    let (end, mut answer) = end(&run, 1, RunEnd::ExitCode(1), Seq(0));
-    let (composed, left) = compose(&run, remembered(claimed()), [end]);
-    assert_eq!((composed.len(), left.len()), (0, 1));
+    let (note, _answer) = note(&run, 1);
+    let (end, mut answer) = end(&run, 2, RunEnd::ExitCode(1), Seq(0));
+    let (composed, left) = compose(&run, remembered(claimed()), [note, end]);
+    assert_eq!((composed.len(), left.len()), (1, 1));
     assert!(answer.try_recv().is_err());
 }
 
@@ -186,6 +187,29 @@ fn the_time_of_a_record_is_never_below_its_predecessors() {
     let (note, _answer) = note(&run, 1);
     let (composed, _) = compose(&run, remembered(memory), [note]);
     assert_eq!(composed[0].append.records[0].at, later);
+}
+
+#[test]
+fn what_was_read_for_the_front_says_nothing_about_what_stands_behind_it() {
+    let run = run();
+    let known = |n| KnownAppend { n, request: Digest::of(&n.to_be_bytes()), last_seq: Seq(9) };
+    let tail = || RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known(7)]);
+    let (repeated, first) = note(&run, 7);
+    let (earlier, mut second) = note(&run, 6);
+    let (_, left) = compose(&run, read(tail()), [repeated, earlier]);
+    assert_eq!(told(first), ReportAnswer::Applied(Seq(9)));
+    assert_eq!(left.len(), 1);
+    assert!(second.try_recv().is_err());
+
+    let (decide, decided) = Reply::channel();
+    let planner = Box::new(|_: &JobFacts| Ok(Decision::Already));
+    let decide = Decide { job: (run.tenant.clone(), run.job), planner, reply: decide };
+    let decide = Pending { work: Work::Decide(decide), attempts: 0, refused: None };
+    let (late, _answer) = note(&run, 7);
+    let (_, left) = compose(&run, read(tail()), [late, decide]);
+    assert_eq!(left.len(), 1);
+    drop(left);
+    assert!(decided.blocking_recv().is_err(), "it was answered without facts");
 }
 
 #[test]

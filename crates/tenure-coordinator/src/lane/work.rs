@@ -17,6 +17,8 @@ use tenure_core::{
 use tenure_store::{AppendOutcome, StoreError};
 use tokio::sync::oneshot;
 
+use crate::patience::Unanswered;
+
 /// A job, as lanes tell them apart.
 pub(crate) type JobKey = (Tenant, JobId);
 
@@ -156,6 +158,9 @@ pub(crate) enum LaneError {
     /// The database refused or did not answer; whether it was written is not known.
     #[error("writing to the journal")]
     Store(#[source] std::sync::Arc<StoreError>),
+    /// The database did not answer in time; whether it was written is not known.
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
     /// What was to be written has no valid form.
     #[error("composing a record")]
     Seal(#[source] std::sync::Arc<tenure_core::record::SealError>),

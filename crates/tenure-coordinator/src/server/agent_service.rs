@@ -77,7 +77,7 @@ impl AgentService for Agents {
         request: Request<v1::ApplyAgentsRequest>,
     ) -> Result<Response<v1::ApplyAgentsResponse>, Status> {
         let (caller, request) = open(request);
-        answer(self.apply(&caller, request).await)
+        answer(self.apply(&caller, request)).await
     }
 
     async fn list_agents(
@@ -85,7 +85,7 @@ impl AgentService for Agents {
         request: Request<v1::ListAgentsRequest>,
     ) -> Result<Response<v1::ListAgentsResponse>, Status> {
         let (caller, request) = open(request);
-        answer(self.list(&caller, request).await)
+        answer(self.list(&caller, request)).await
     }
 }
 

@@ -33,6 +33,7 @@ use super::{
 use crate::{
     coordinator::Parts,
     lane::work::{Decided, Planner},
+    patience::within,
     refusals::{refuse_decision, refuse_missing, refuse_store},
 };
 
@@ -140,9 +141,13 @@ impl Jobs {
     ) -> Result<Stream<v1::WatchJobResponse>, Refusal> {
         let row = self.find(&caller, &request.job).await?;
         let from = Seq(request.from_seq.max(1));
+        let place = self.parts.followers.take_place()?;
         let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
-        let parts = self.parts.clone();
-        self.parts.tasks.spawn(watch_records(parts, caller.tenant, row.job, from, sender));
+        let watching = watch_records(self.parts.clone(), caller.tenant, row.job, from, sender);
+        self.parts.tasks.spawn(async move {
+            watching.await;
+            drop(place);
+        });
         Ok(ReceiverStream::new(receiver))
     }
 
@@ -153,8 +158,13 @@ impl Jobs {
     ) -> Result<Stream<v1::ReadOutputResponse>, Refusal> {
         let row = self.find(&caller, &request.job).await?;
         let wish = read_wish(caller, &row, &request)?;
+        let place = self.parts.followers.take_place()?;
         let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
-        self.parts.tasks.spawn(send_output(self.parts.clone(), wish, sender));
+        let sending = send_output(self.parts.clone(), wish, sender);
+        self.parts.tasks.spawn(async move {
+            sending.await;
+            drop(place);
+        });
         Ok(ReceiverStream::new(receiver))
     }
 
@@ -180,8 +190,11 @@ impl JobService for Jobs {
         request: Request<v1::SubmitJobRequest>,
     ) -> Result<Response<v1::SubmitJobResponse>, Status> {
         let (caller, request) = open(request);
-        let admitted = self.submit_one(caller, request).await;
-        answer(admitted.map(|admitted| v1::SubmitJobResponse { admitted: Some(admitted) }))
+        answer(async {
+            let admitted = Some(self.submit_one(caller, request).await?);
+            Ok(v1::SubmitJobResponse { admitted })
+        })
+        .await
     }
 
     async fn submit_jobs(
@@ -189,7 +202,7 @@ impl JobService for Jobs {
         request: Request<v1::SubmitJobsRequest>,
     ) -> Result<Response<v1::SubmitJobsResponse>, Status> {
         let (caller, request) = open(request);
-        answer(self.submit_many(caller, request).await)
+        answer(self.submit_many(caller, request)).await
     }
 
     async fn get_job(
@@ -197,8 +210,11 @@ impl JobService for Jobs {
         request: Request<v1::GetJobRequest>,
     ) -> Result<Response<v1::GetJobResponse>, Status> {
         let (caller, request) = open(request);
-        let row = self.find(&caller, &request.job).await;
-        answer(row.map(|row| v1::GetJobResponse { job: Some(write_job(row)) }))
+        answer(async {
+            let row = self.find(&caller, &request.job).await?;
+            Ok(v1::GetJobResponse { job: Some(write_job(row)) })
+        })
+        .await
     }
 
     async fn list_jobs(
@@ -206,7 +222,7 @@ impl JobService for Jobs {
         request: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let (caller, request) = open(request);
-        answer(self.list(&caller, request).await)
+        answer(self.list(&caller, request)).await
     }
 
     async fn watch_job(
@@ -214,7 +230,7 @@ impl JobService for Jobs {
         request: Request<v1::WatchJobRequest>,
     ) -> Result<Response<Self::WatchJobStream>, Status> {
         let (caller, request) = open(request);
-        answer(self.watch(caller, request).await)
+        answer(self.watch(caller, request)).await
     }
 
     async fn list_records(
@@ -222,7 +238,7 @@ impl JobService for Jobs {
         request: Request<v1::ListRecordsRequest>,
     ) -> Result<Response<v1::ListRecordsResponse>, Status> {
         let (caller, request) = open(request);
-        answer(self.list_page(&caller, request).await)
+        answer(self.list_page(&caller, request)).await
     }
 
     async fn read_output(
@@ -230,7 +246,7 @@ impl JobService for Jobs {
         request: Request<v1::ReadOutputRequest>,
     ) -> Result<Response<Self::ReadOutputStream>, Status> {
         let (caller, request) = open(request);
-        answer(self.follow_output(caller, request).await)
+        answer(self.follow_output(caller, request)).await
     }
 
     async fn get_result(
@@ -238,8 +254,11 @@ impl JobService for Jobs {
         request: Request<v1::GetResultRequest>,
     ) -> Result<Response<v1::GetResultResponse>, Status> {
         let (caller, request) = open(request);
-        let result = self.result_of(&caller, &request.job).await;
-        answer(result.map(|result| v1::GetResultResponse { result: result.into() }))
+        answer(async {
+            let result = self.result_of(&caller, &request.job).await?;
+            Ok(v1::GetResultResponse { result: result.into() })
+        })
+        .await
     }
 
     async fn cancel_job(
@@ -249,11 +268,11 @@ impl JobService for Jobs {
         let (caller, v1::CancelJobRequest { job, why }) = open(request);
         let by = caller.principal.clone();
         let planner = move |facts: &JobFacts| plan_cancel(facts, by.clone(), &why);
-        let acted = self.act(&caller, &job, Box::new(planner)).await;
-        answer(acted.map(|(job, decided)| v1::CancelJobResponse {
-            job: Some(job),
-            already_requested: decided.written.is_none(),
-        }))
+        answer(async {
+            let (job, decided) = self.act(&caller, &job, Box::new(planner)).await?;
+            Ok(v1::CancelJobResponse { job: Some(job), already_requested: decided.written.is_none() })
+        })
+        .await
     }
 
     async fn recover_job(
@@ -263,8 +282,11 @@ impl JobService for Jobs {
         let (caller, v1::RecoverJobRequest { job, why }) = open(request);
         let by = caller.principal.clone();
         let planner = move |facts: &JobFacts| plan_recover(facts, by.clone(), &why).map(Decision::Write);
-        let acted = self.act(&caller, &job, Box::new(planner)).await;
-        answer(acted.map(|(job, _)| v1::RecoverJobResponse { job: Some(job) }))
+        answer(async {
+            let (job, _) = self.act(&caller, &job, Box::new(planner)).await?;
+            Ok(v1::RecoverJobResponse { job: Some(job) })
+        })
+        .await
     }
 
     async fn confirm_gone(
@@ -276,8 +298,11 @@ impl JobService for Jobs {
         let planner = move |facts: &JobFacts| {
             plan_confirm_gone(facts, Epoch(epoch), by.clone(), &why).map(Decision::Write)
         };
-        let acted = self.act(&caller, &job, Box::new(planner)).await;
-        answer(acted.map(|(job, _)| v1::ConfirmGoneResponse { job: Some(job) }))
+        answer(async {
+            let (job, _) = self.act(&caller, &job, Box::new(planner)).await?;
+            Ok(v1::ConfirmGoneResponse { job: Some(job) })
+        })
+        .await
     }
 }
 
@@ -287,8 +312,11 @@ pub(super) fn open<M>(request: Request<M>) -> (Caller, M) {
     (identify_caller(&metadata, &extensions), message)
 }
 
-/// An answer or a refusal, as it goes onto the wire.
-pub(super) fn answer<M>(outcome: Result<M, Refusal>) -> Result<Response<M>, Status> {
+/// An answer or a refusal, as it goes onto the wire. A database that never answers is one, within the bound.
+pub(super) async fn answer<M>(
+    outcome: impl Future<Output = Result<M, Refusal>>,
+) -> Result<Response<M>, Status> {
+    let outcome = within(outcome).await.unwrap_or_else(|unanswered| Err(unanswered.into()));
     outcome.map(Response::new).map_err(|refusal| refusal_to_status(&refusal))
 }
 

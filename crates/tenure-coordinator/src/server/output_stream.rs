@@ -7,16 +7,14 @@ use tenure_core::{
     id::{JobId, Run, Seq, Tenant},
     job::State,
     record::{Record, RecordKind},
+    refusal::Refusal,
 };
-use tenure_proto::v1;
-use tenure_store::{JobRow, OutputChunk, OutputStream, StoreError};
+use tenure_proto::{status::refusal_to_status, v1};
+use tenure_store::{JobRow, OutputChunk, OutputStream};
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use crate::{
-    coordinator::{Parts, stopping},
-    refusals::store_status,
-};
+use crate::coordinator::{Parts, stopping};
 
 /// The poll behind the wake-ups.
 const POLL: Duration = Duration::from_secs(1);
@@ -51,8 +49,9 @@ pub(crate) struct OutputWish {
 pub(crate) async fn send_output(parts: Parts, wish: OutputWish, sender: Sender) {
     let mut reader =
         OutputReader { next_chunk: wish.skip_chunks, run: wish.run, looks_after_end: 0, parts, wish, sender };
-    if let Err(error) = reader.run_to_end().await {
-        let _ = reader.sender.send(Err(store_status(error))).await;
+    if let Err(refusal) = reader.run_to_end().await {
+        // A caller that left does not hear it.
+        let _ = reader.sender.send(Err(refusal_to_status(&refusal))).await;
     }
 }
 
@@ -66,13 +65,12 @@ struct OutputReader {
 }
 
 impl OutputReader {
-    async fn run_to_end(&mut self) -> Result<(), StoreError> {
+    async fn run_to_end(&mut self) -> Result<(), Refusal> {
         let mut watch = self.parts.wakes.watch_job(&self.wish.tenant, self.wish.job);
         loop {
             // The job is read before its output: what it says about its end holds for what is read after it.
-            let Some(row) = self.parts.store.read_job(&self.wish.tenant, self.wish.job).await? else {
-                return Ok(());
-            };
+            let row = self.parts.store.read_job(&self.wish.tenant, self.wish.job);
+            let Some(row) = self.parts.bulk.ask(row).await? else { return Ok(()) };
             if !self.send_present().await? || !self.wish.follow {
                 return Ok(());
             }
@@ -86,11 +84,7 @@ impl OutputReader {
             }
             tokio::select! {
                 () = self.sender.closed() => return Ok(()),
-                () = self.parts.stopping.cancelled() => {
-                    let status = tenure_proto::status::refusal_to_status(&stopping());
-                    let _ = self.sender.send(Err(status)).await;
-                    return Ok(());
-                }
+                () = self.parts.stopping.cancelled() => return Err(stopping()),
                 () = watch.changed() => {}
                 () = tokio::time::sleep(POLL) => {}
             }
@@ -98,14 +92,13 @@ impl OutputReader {
     }
 
     /// Sends what is there of the present run; false where the caller left.
-    async fn send_present(&mut self) -> Result<bool, StoreError> {
+    async fn send_present(&mut self) -> Result<bool, Refusal> {
         loop {
             let wish = &self.wish;
-            let chunks = self
-                .parts
-                .store
-                .read_output(&wish.tenant, wish.job, self.run, self.next_chunk, wish.stream, PAGE)
-                .await?;
+            let (tenant, stream) = (&wish.tenant, wish.stream);
+            let chunks =
+                self.parts.store.read_output(tenant, wish.job, self.run, self.next_chunk, stream, PAGE);
+            let chunks = self.parts.bulk.ask(chunks).await?;
             let full = chunks.len() == PAGE as usize;
             for chunk in chunks {
                 self.next_chunk = chunk.chunk + 1;
@@ -129,7 +122,7 @@ impl OutputReader {
     }
 
     /// No run is live or to come, and the output is complete as far as that can be known.
-    async fn is_over(&mut self, row: &JobRow) -> Result<bool, StoreError> {
+    async fn is_over(&mut self, row: &JobRow) -> Result<bool, Refusal> {
         let later = row.run > self.run;
         let live = !later && row.lease.as_ref().is_some_and(|lease| lease.live);
         let to_come = self.wish.later_runs && matches!(row.state, State::Ready | State::Suspended);
@@ -148,18 +141,18 @@ impl OutputReader {
     }
 
     /// A run's output is stored in its order, so with its last chunk all of it is there.
-    async fn is_stored(&self, chunk: u64) -> Result<bool, StoreError> {
+    async fn is_stored(&self, chunk: u64) -> Result<bool, Refusal> {
         let (tenant, job): (&Tenant, JobId) = (&self.wish.tenant, self.wish.job);
-        let stored = self.parts.store.read_output(tenant, job, self.run, chunk, None, 1).await?;
-        Ok(!stored.is_empty())
+        let stored = self.parts.store.read_output(tenant, job, self.run, chunk, None, 1);
+        Ok(!self.parts.bulk.ask(stored).await?.is_empty())
     }
 
     /// How many chunks the concluding run announced.
-    async fn read_announced(&self, row: &JobRow) -> Result<Option<u64>, StoreError> {
+    async fn read_announced(&self, row: &JobRow) -> Result<Option<u64>, Refusal> {
         let Some(head) = row.concluded_head.filter(|_| row.run == self.run) else { return Ok(None) };
         let (tenant, job): (&Tenant, JobId) = (&self.wish.tenant, self.wish.job);
         let from: Seq = head.seq;
-        let stored = self.parts.store.read_records(tenant, job, from, &[], 1).await?;
+        let stored = self.parts.bulk.ask(self.parts.store.read_records(tenant, job, from, &[], 1)).await?;
         let record = stored.first().and_then(|stored| stored.parse().ok());
         Ok(match record {
             Some(Record { kind: RecordKind::JobConcluded { output_chunks, .. }, .. }) => output_chunks,

@@ -4,17 +4,16 @@
 
 use std::time::Duration;
 
-use tenure_core::id::{JobId, Seq, Tenant};
-use tenure_proto::{convert::state::write_state, v1};
-use tenure_store::StoreError;
+use tenure_core::{
+    id::{JobId, Seq, Tenant},
+    refusal::Refusal,
+};
+use tenure_proto::{convert::state::write_state, status::refusal_to_status, v1};
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::job_view::write_record;
-use crate::{
-    coordinator::{Parts, stopping},
-    refusals::store_status,
-};
+use crate::coordinator::{Parts, stopping};
 
 /// The poll behind the wake-ups.
 const POLL: Duration = Duration::from_secs(1);
@@ -31,21 +30,20 @@ pub(crate) async fn watch_records(parts: Parts, tenant: Tenant, job: JobId, from
         match send_new(&parts, &tenant, job, &mut next, &sender).await {
             Ok(Progress::More) => {}
             Ok(Progress::Over) => return,
-            Err(error) => {
-                let _ = sender.send(Err(store_status(error))).await;
-                return;
-            }
+            Err(refusal) => return end_with(&sender, &refusal).await,
         }
         tokio::select! {
             () = sender.closed() => return,
-            () = parts.stopping.cancelled() => {
-                let _ = sender.send(Err(tenure_proto::status::refusal_to_status(&stopping()))).await;
-                return;
-            }
+            () = parts.stopping.cancelled() => return end_with(&sender, &stopping()).await,
             () = watch.changed() => {}
             () = tokio::time::sleep(POLL) => {}
         }
     }
+}
+
+/// The stream ends with a reason. A caller that left does not hear it.
+async fn end_with(sender: &Sender, refusal: &Refusal) {
+    let _ = sender.send(Err(refusal_to_status(refusal))).await;
 }
 
 enum Progress {
@@ -59,11 +57,13 @@ async fn send_new(
     job: JobId,
     next: &mut Seq,
     sender: &Sender,
-) -> Result<Progress, StoreError> {
+) -> Result<Progress, Refusal> {
     loop {
-        let Some(row) = parts.store.read_job(tenant, job).await? else { return Ok(Progress::Over) };
+        let Some(row) = parts.bulk.ask(parts.store.read_job(tenant, job)).await? else {
+            return Ok(Progress::Over);
+        };
         let state = write_state(row.state).into();
-        let page = parts.store.read_records(tenant, job, *next, &[], PAGE).await?;
+        let page = parts.bulk.ask(parts.store.read_records(tenant, job, *next, &[], PAGE)).await?;
         for stored in page {
             *next = stored.seq.next();
             let response = v1::WatchJobResponse { record: Some(write_record(stored)), state };

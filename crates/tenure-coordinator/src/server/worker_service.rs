@@ -89,7 +89,7 @@ impl Workers {
             ttl: Some(write_duration(ttl)),
             output_window_bytes: OUTPUT_WINDOW_BYTES,
         }));
-        self.parts.attachments.add(attached.clone());
+        self.parts.attachments.add(attached.clone())?;
         if self.parts.stopping.is_cancelled() {
             attached.close(stopping());
         }
@@ -120,14 +120,14 @@ impl WorkerService for Workers {
         request: Request<v1::RegisterWorkerRequest>,
     ) -> Result<Response<v1::RegisterWorkerResponse>, Status> {
         let (caller, request) = open(request);
-        answer(self.register(caller, request).await)
+        answer(self.register(caller, request)).await
     }
 
     async fn attach(
         &self,
         request: Request<Streaming<v1::AttachRequest>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        answer(self.open_stream(request.into_inner()).await)
+        answer(self.open_stream(request.into_inner())).await
     }
 
     async fn report_gone(
@@ -135,8 +135,11 @@ impl WorkerService for Workers {
         request: Request<v1::ReportGoneRequest>,
     ) -> Result<Response<v1::ReportGoneResponse>, Status> {
         let (_, request) = open(request);
-        let settled = settle_gone(&self.parts, request).await;
-        answer(settled.map(|already_known| v1::ReportGoneResponse { already_known }))
+        answer(async {
+            let already_known = settle_gone(&self.parts, request).await?;
+            Ok(v1::ReportGoneResponse { already_known })
+        })
+        .await
     }
 
     async fn list_workers(
@@ -144,7 +147,7 @@ impl WorkerService for Workers {
         request: Request<v1::ListWorkersRequest>,
     ) -> Result<Response<v1::ListWorkersResponse>, Status> {
         let (_, request) = open(request);
-        answer(self.list(request).await)
+        answer(self.list(request)).await
     }
 }
 
@@ -195,9 +198,9 @@ fn read_term(
         return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "slots"));
     }
     check_labels(&request.labels)?;
-    if request.version.len() > VERSION_MAX_BYTES {
+    if request.version.len() > VERSION_MAX_BYTES || request.version.contains(char::is_control) {
         let words = format!(
-            "the version has {} bytes, and at most {VERSION_MAX_BYTES} are taken",
+            "the version has {} bytes, and at most {VERSION_MAX_BYTES} without control characters are taken",
             request.version.len()
         );
         return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "version"));
@@ -220,10 +223,12 @@ fn read_term(
 }
 
 fn check_labels(labels: &[String]) -> Result<(), Refusal> {
-    let bad = labels.iter().find(|label| label.trim().is_empty() || label.len() > 2 * LABEL_MAX_BYTES);
+    let bad = labels.iter().find(|label| {
+        label.trim().is_empty() || label.len() > 2 * LABEL_MAX_BYTES || label.contains(char::is_control)
+    });
     if labels.len() > LABELS_MAX || bad.is_some() {
         let words = format!(
-            "{} labels were given, and at most {LABELS_MAX} are taken, none of them blank or longer than {} bytes",
+            "{} labels were given, and at most {LABELS_MAX} are taken, none of them blank, with control characters or longer than {} bytes",
             labels.len(),
             2 * LABEL_MAX_BYTES
         );

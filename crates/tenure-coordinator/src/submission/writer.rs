@@ -17,6 +17,7 @@ use crate::{
     attachments::Attachments,
     grant::grant_first_run,
     lane::{LaneParts, Lanes},
+    patience::{Unanswered, within},
 };
 
 /// How often a batch is sent whole again where somebody took a position of it.
@@ -106,13 +107,15 @@ impl Writer {
         while let Some(piece) = pieces.pop_front() {
             match self.store_piece(piece).await {
                 Ok(stored) => outcomes.extend(stored.into_iter().map(Ok)),
-                Err(StoreError::Data { .. } | StoreError::PositionTaken { .. }) if piece.len() > 1 => {
+                Err(Failed::Store(StoreError::Data { .. } | StoreError::PositionTaken { .. }))
+                    if piece.len() > 1 =>
+                {
                     let (first, second) = piece.split_at(piece.len() / 2);
                     pieces.push_front(second);
                     pieces.push_front(first);
                 }
-                Err(error) => {
-                    let refusal = refuse_store(&error);
+                Err(failed) => {
+                    let refusal = failed.refuse();
                     outcomes.extend(piece.iter().map(|_| Err(refusal.clone())));
                 }
             }
@@ -120,13 +123,34 @@ impl Writer {
         outcomes
     }
 
-    async fn store_piece(&self, piece: &[NewJob]) -> Result<Vec<Submitted>, StoreError> {
+    async fn store_piece(&self, piece: &[NewJob]) -> Result<Vec<Submitted>, Failed> {
         let mut attempts = 1;
         loop {
-            match self.parts.store.submit_jobs(piece).await {
+            match within(self.parts.store.submit_jobs(piece)).await? {
                 Err(StoreError::PositionTaken { .. }) if attempts < ATTEMPTS_MAX => attempts += 1,
-                outcome => return outcome,
+                outcome => return outcome.map_err(Failed::Store),
             }
+        }
+    }
+}
+
+/// A piece that was not stored, or of which that is not known.
+enum Failed {
+    Store(StoreError),
+    Unanswered(Unanswered),
+}
+
+impl From<Unanswered> for Failed {
+    fn from(unanswered: Unanswered) -> Self {
+        Self::Unanswered(unanswered)
+    }
+}
+
+impl Failed {
+    fn refuse(self) -> Refusal {
+        match self {
+            Self::Store(error) => refuse_store(&error),
+            Self::Unanswered(unanswered) => unanswered.into(),
         }
     }
 }

@@ -102,7 +102,7 @@ async fn a_lost_grant_is_given_back_without_an_attempt() {
             _ => None,
         })
         .await;
-    assert_eq!(named, [lost.clone()]);
+    assert_eq!(named.as_slice(), std::slice::from_ref(&lost));
     worker.say(Request::NotMine(v1::NotMine { run: Some(lost.clone()) })).await;
     worker.want(1).await;
     let again = worker.hear_grant().await;

@@ -1,9 +1,10 @@
 //! A job from its submission to its verdict.
 
 use tenure_proto::v1::{self, JobState, run_end::How};
+use tenure_testkit::wait_for;
 
 use crate::{
-    fleet::{Fleet, submission},
+    fleet::{Fleet, PATIENCE, submission},
     worker::{Worker, applied, end},
 };
 
@@ -35,6 +36,28 @@ async fn a_submitted_job_is_granted_and_succeeds() {
     assert_eq!(kinds, ["job_admitted", "plan_frozen", "run_started", "note", "job_concluded"]);
     let result = fleet.jobs().get_result(v1::GetResultRequest { job }).await.unwrap().into_inner().result;
     assert_eq!(&*result, b"the result");
+}
+
+#[tokio::test]
+async fn a_submission_that_finds_a_free_worker_never_waits_in_the_queue() {
+    let fleet = Fleet::start().await;
+    let pool = fleet.pool().await;
+    let mut worker = Worker::start(&fleet, "w1", 16).await;
+    let queue_number = async || {
+        let statement = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM queue_numbers";
+        sqlx::query_scalar::<_, i64>(statement).fetch_one(&pool).await.unwrap()
+    };
+    // Until dispatch has found nothing for the worker, a submission goes through the queue.
+    wait_for("a job that took no number in the queue", PATIENCE, async || {
+        let before = queue_number().await;
+        fleet.submit("plain").await;
+        let grant = worker.hear_grant().await;
+        applied(worker.end(&grant, 1, How::ExitCode(0)).await);
+        worker.want(1).await;
+        let after = queue_number().await;
+        if after == before { Ok(()) } else { Err(after) }
+    })
+    .await;
 }
 
 #[tokio::test]

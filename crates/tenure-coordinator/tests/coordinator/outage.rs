@@ -62,6 +62,39 @@ async fn a_database_that_went_away_is_said_and_everything_goes_on_when_it_is_bac
 }
 
 #[tokio::test]
+async fn a_frozen_database_is_said_within_a_bound_and_everything_goes_on_when_it_thaws() {
+    let server = tokio::task::spawn_blocking(|| Server::start(Options::default()).unwrap()).await.unwrap();
+    let database = TestDatabase::create_on(&server.url("postgres")).await.unwrap();
+    let (coordinator, channel) = start_coordinator(database.url()).await;
+    let mut jobs = v1::job_service_client::JobServiceClient::new(channel);
+    let listed = v1::ListJobsRequest::default();
+    jobs.list_jobs(listed.clone()).await.unwrap();
+
+    signal_server(&server, "STOP");
+    assert_eq!(reason(jobs.list_jobs(listed.clone()).await), Reason::DatabaseUnavailable);
+    assert!(!coordinator.is_ready());
+    signal_server(&server, "CONT");
+    wait_for("the database to answer", PATIENCE, async || jobs.list_jobs(listed.clone()).await).await;
+    coordinator.shutdown(PATIENCE).await;
+}
+
+/// Signals the postmaster and every process that it forked.
+fn signal_server(server: &Server, signal: &str) {
+    let postmaster = server.pid().unwrap().to_string();
+    let mut pids = vec![postmaster.clone()];
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        // The parent is the second word after the program's name, which ends with the last bracket.
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        if parent == Some(&postmaster) {
+            pids.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    let sent = std::process::Command::new("kill").arg(format!("-{signal}")).args(pids).status().unwrap();
+    assert!(sent.success());
+}
+
+#[tokio::test]
 async fn a_coordinator_that_stops_says_so_to_its_workers_and_ends_its_watches() {
     let fleet = Fleet::start().await;
     let mut worker = Worker::start(&fleet, "w1", 1).await;
