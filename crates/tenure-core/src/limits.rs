@@ -36,6 +36,8 @@ pub const BATCH_MAX_BYTES: usize = 4 * 1024 * 1024;
 pub const APPEND_MAX_RECORDS: usize = 64;
 /// Largest piece of output in one message.
 pub const OUTPUT_CHUNK_MAX_BYTES: usize = 64 * 1024;
+/// What each piece of output counts beside its bytes, on either side of a stream.
+pub const OUTPUT_CHUNK_OVERHEAD_BYTES: usize = 64;
 /// Most unacknowledged bytes of output on one worker's stream.
 pub const OUTPUT_WINDOW_BYTES: u64 = 4 * 1024 * 1024;
 /// Largest message on the wire.

@@ -16,10 +16,9 @@ use tenure_core::limits;
 use tenure_proto::v1;
 use tokio::{
     sync::{mpsc, watch},
-    task::JoinHandle,
     time::timeout,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{Instrument as _, info, info_span, warn};
 
 use self::{
@@ -100,8 +99,7 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
         }
     };
     let mut process = execution.context.runner.start_process(prepared.spec.clone(), prepared.link.clone());
-    let handle = process.handle();
-    voice.speak_for(handle.clone());
+    voice.speak_for(process.handle());
     let forwarding = Forwarding::start(execution, &mut process);
     let supervised = supervise_process(execution, &mut process, &forwarding, prepared.stop_grace).await;
     voice.end();
@@ -115,14 +113,14 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
         settle_run(execution, conclusion).await
     };
     report_unsettled_gone(execution, &fate).await;
-    handle.forget();
+    process.release().await;
     prepared.clean_up(execution.context.options.keep_runs);
 }
 
 /// Output on its way from the process to the outbox.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
-    task: JoinHandle<()>,
+    task: AbortOnDropHandle<()>,
     /// Cancelled once the process has ended: then all there is was read, and stands in the queue.
     read_whole: CancellationToken,
 }
@@ -133,7 +131,8 @@ impl Forwarding {
         let (context, grant) = (Arc::clone(&execution.context), Arc::clone(&execution.grant));
         let output = process.take_output();
         let read_whole = CancellationToken::new();
-        let task = tokio::spawn(forward_output(context, grant, output, read_whole.clone()));
+        let forwarded = forward_output(context, grant, output, read_whole.clone());
+        let task = AbortOnDropHandle::new(tokio::spawn(forwarded));
         Self { task, read_whole }
     }
 

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use tenure_core::{
     id::{Epoch, Seq},
+    limits,
     run_ref::RunRef,
     settlement::RunEnd,
 };
@@ -89,6 +90,12 @@ struct Chunk {
     number: u64,
     stream: v1::OutputStream,
     bytes: Bytes,
+}
+
+/// What a chunk takes of the window: its bytes, and as much as each chunk costs whoever keeps it beside them. Otherwise
+/// a child that writes many short lines would fill more memory than the window allows.
+pub(crate) fn size_in_window(bytes: &Bytes) -> usize {
+    bytes.len() + limits::OUTPUT_CHUNK_OVERHEAD_BYTES
 }
 
 /// One run's unacknowledged reports and output.
@@ -204,18 +211,18 @@ impl RunJournal {
         }
     }
 
-    /// Drops the chunks up to and with this one. Returns how many bytes that were.
+    /// Drops the chunks up to and with this one. Returns how much room in the window they took.
     pub(crate) fn acknowledge_output(&mut self, up_to: u64) -> usize {
         let mut freed_bytes = 0;
         while self.output.front().is_some_and(|chunk| chunk.number <= up_to) {
-            freed_bytes += self.output.pop_front().map_or(0, |chunk| chunk.bytes.len());
+            freed_bytes += self.output.pop_front().map_or(0, |chunk| size_in_window(&chunk.bytes));
         }
         freed_bytes
     }
 
-    /// Drops all output. Returns how many bytes that were.
+    /// Drops all output. Returns how much room in the window it took.
     pub(crate) fn drop_output(&mut self) -> usize {
-        self.output.drain(..).map(|chunk| chunk.bytes.len()).sum()
+        self.output.drain(..).map(|chunk| size_in_window(&chunk.bytes)).sum()
     }
 
     /// The reports that wait for an answer, in order.

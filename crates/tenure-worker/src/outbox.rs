@@ -16,9 +16,12 @@ use tenure_proto::v1::{self, attach_request::Message};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::{
-    journal::{Report, ReportAnswer, RunJournal},
+    journal::{Report, ReportAnswer, RunJournal, size_in_window},
     run_key::RunKey,
 };
+
+/// A window below one chunk would never let a chunk through.
+const WINDOW_MIN_BYTES: usize = limits::OUTPUT_CHUNK_MAX_BYTES + limits::OUTPUT_CHUNK_OVERHEAD_BYTES;
 
 /// The next thing to send.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,9 +106,9 @@ impl Outbox {
 
     /// Adds a chunk of output as soon as the window has room for it.
     pub(crate) async fn add_output(&self, run: &RunRef, stream: v1::OutputStream, bytes: Bytes) {
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let size = size_in_window(&bytes);
         // The window is never closed; an error would mean that there is nothing to bound.
-        if let Ok(permit) = self.window.acquire_many(length).await {
+        if let Ok(permit) = self.window.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await {
             permit.forget();
         }
         let key = RunKey::from(run);
@@ -115,7 +118,7 @@ impl Outbox {
                 let number = journal.add_output(stream, bytes);
                 queues.output.push_back((key, number));
             }
-            None => self.window.add_permits(bytes.len()),
+            None => self.window.add_permits(size),
         }
         drop(queues);
         self.added.notify_one();
@@ -182,10 +185,9 @@ impl Outbox {
     pub(crate) fn rewind(&self, window_bytes: u64) {
         let mut queues = self.lock();
         queues.rewind();
-        // A window below one chunk would never let a chunk through.
         let wanted = usize::try_from(window_bytes)
             .unwrap_or(usize::MAX)
-            .clamp(limits::OUTPUT_CHUNK_MAX_BYTES, Semaphore::MAX_PERMITS / 2);
+            .clamp(WINDOW_MIN_BYTES, Semaphore::MAX_PERMITS / 2);
         if wanted > queues.window_bytes {
             self.window.add_permits(wanted - queues.window_bytes);
             queues.window_bytes = wanted;

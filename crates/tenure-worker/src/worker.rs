@@ -105,7 +105,8 @@ impl RunningWorker {
         }
         self.context.runs.close();
         self.context.drain.grace_over_or(self.context.held.wait_until_empty()).await;
-        if timeout(limits::DRAIN_REPORT_TIMEOUT, self.context.held.wait_until_empty()).await.is_err() {
+        // Empty once every end is acknowledged and every guardian was let go.
+        if timeout(limits::DRAIN_REPORT_TIMEOUT, self.context.runs.wait()).await.is_err() {
             warn!("not every end was acknowledged; the guardians report what is missing");
         }
         info!(worker = %self.context.name, "the worker has stopped");

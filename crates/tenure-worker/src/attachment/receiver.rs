@@ -133,13 +133,10 @@ fn take_grant(stream: &Stream, grant: v1::Grant) {
 
 /// Refuses an epoch for good, unless the run is held.
 fn refuse_run(stream: &Stream, named: v1::RunRef) {
-    let refused = match read_run_ref(Some(&named)) {
-        Ok(run) => stream.context.held.refuse(&run),
-        // What cannot be read can never be held.
-        Err(_) => true,
-    };
-    if refused {
-        stream.context.outbox.refuse_run(named);
+    match read_run_ref(Some(&named)) {
+        Ok(run) if stream.context.held.refuse(&run) => stream.context.outbox.refuse_run(named),
+        Ok(_) => {}
+        Err(error) => warn!(%error, "a run that cannot be refused by its name is left alone"),
     }
 }
 

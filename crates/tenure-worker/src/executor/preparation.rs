@@ -42,10 +42,16 @@ pub(super) struct PreparedRun {
 impl PreparedRun {
     /// Removes the run's directory.
     pub(super) fn clean_up(self, keep: bool) {
-        let path = self.directory.path().to_owned();
-        if !keep && let Err(error) = self.directory.remove() {
-            warn!(%error, path = %path.display(), "the directory of the run could not be removed");
+        if !keep {
+            remove_directory(self.directory);
         }
+    }
+}
+
+fn remove_directory(directory: RunDirectory) {
+    let path = directory.path().to_owned();
+    if let Err(error) = directory.remove() {
+        warn!(%error, path = %path.display(), "the directory of the run could not be removed");
     }
 }
 
@@ -60,8 +66,14 @@ pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> 
     let directory =
         RunDirectory::create(run_path(execution), &files, user.as_ref()).map_err(|error| describe(&error))?;
     let plan = plan_environment(execution, &declaration, &directory, &socket, user.as_ref());
-    let (environment, redactor) =
-        compose_environment(&plan, |name| std::env::var_os(name)).map_err(|error| describe(&error))?;
+    let composed = compose_environment(&plan, |name| std::env::var_os(name));
+    let (environment, redactor) = match composed {
+        Ok(composed) => composed,
+        Err(error) => {
+            remove_directory(directory);
+            return Err(describe(&error));
+        }
+    };
     let spec = ProcessSpec {
         run_name: run_name(grant),
         command: choose_command(&declaration),

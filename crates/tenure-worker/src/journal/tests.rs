@@ -56,7 +56,7 @@ fn acknowledged_output_is_forgotten_up_to_the_chunk_named() {
     for text in ["a", "bb", "ccc"] {
         journal.add_output(v1::OutputStream::Stdout, Bytes::from_static(text.as_bytes()));
     }
-    assert_eq!(journal.acknowledge_output(1), 3);
+    assert_eq!(journal.acknowledge_output(1), 3 + 2 * limits::OUTPUT_CHUNK_OVERHEAD_BYTES);
     assert_eq!(journal.waiting_output().collect::<Vec<_>>(), [2]);
     assert_eq!(journal.compose_output(1), None);
     assert!(journal.compose_output(2).is_some());

@@ -70,7 +70,7 @@ async fn output_beyond_the_window_waits_for_an_acknowledgement() {
     outbox.add_output(&run, v1::OutputStream::Stdout, whole).await;
     let one_more = outbox.add_output(&run, v1::OutputStream::Stdout, Bytes::from_static(b"y"));
     tokio::pin!(one_more);
-    assert!(futures_poll(one_more.as_mut()).await.is_none(), "the window is full");
+    assert!(poll_once(one_more.as_mut()).await.is_none(), "the window is full");
     outbox.acknowledge_output(&run, 0);
     one_more.await;
     outbox.acknowledge_output(&run, 1);
@@ -78,7 +78,7 @@ async fn output_beyond_the_window_waits_for_an_acknowledgement() {
 }
 
 /// Polls once.
-async fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+async fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
     let mut future = Some(future);
     std::future::poll_fn(|context| {
         std::task::Poll::Ready(match future.as_mut().map(|future| future.as_mut().poll(context)) {
@@ -87,6 +87,21 @@ async fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Out
         })
     })
     .await
+}
+
+#[tokio::test]
+async fn many_short_chunks_fill_the_window_by_more_than_their_bytes() {
+    let outbox = Outbox::new();
+    let run = run_ref(1);
+    outbox.open_run(&run, Seq(3));
+    outbox.rewind(0);
+    let fits = WINDOW_MIN_BYTES / (1 + limits::OUTPUT_CHUNK_OVERHEAD_BYTES);
+    for _ in 0..fits {
+        outbox.add_output(&run, v1::OutputStream::Stdout, Bytes::from_static(b"x")).await;
+    }
+    let one_more = outbox.add_output(&run, v1::OutputStream::Stdout, Bytes::from_static(b"x"));
+    tokio::pin!(one_more);
+    assert!(poll_once(one_more.as_mut()).await.is_none(), "{fits} chunks of one byte fill it");
 }
 
 #[tokio::test]

@@ -122,6 +122,17 @@ async fn what_keeps_a_child_from_starting_is_named_by_the_end() {
             other => panic!("{named}: {other:?}"),
         }
     }
+    wait_until("nothing to be left of them", || fixture.run_directories().is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_directory_of_a_run_is_kept_where_the_worker_is_told_to() {
+    let fixture = Fixture::start_with(|_| {}, |options| options.keep_runs = true).await;
+    fixture.grant(1, script("echo kept > \"$TENURE_RESULT\"", json!({}))).await;
+    wait_for_end(&fixture.book, &run_ref(1), 1).await;
+    let directory = fixture.run_directories().pop().unwrap();
+    fixture.worker.shutdown().await;
+    assert_eq!(std::fs::read_to_string(directory.join("result")).unwrap(), "kept\n");
 }
 
 #[tokio::test]
