@@ -1,5 +1,9 @@
 -- What is known of a job, in one place: its row, its session, the end of its journal, its lease and the term that holds
--- it. Everything that reads a whole job reads this. The lateral parts are looked up by key for each job that is returned.
+-- it. Everything that reads a whole job reads this.
+--
+-- Each part is a LATERAL subquery with LIMIT 1, also where its key is unique: the planner does not pull such a subquery up,
+-- so it is always looked up by its key for each job. Plain joins were tried: on a table without statistics the planner
+-- joined by the tenant alone first, and 500 jobs took 54 s.
 
 CREATE VIEW job_facts AS
 SELECT
@@ -43,7 +47,12 @@ SELECT
     q.not_before,
     i.bytes AS interruption_bytes
 FROM jobs AS j
-JOIN sessions AS s ON s.tenant = j.tenant AND s.session = j.session
+CROSS JOIN LATERAL (
+    SELECT r.started_at, r.deadline_at
+    FROM sessions AS r
+    WHERE r.tenant = j.tenant AND r.session = j.session
+    LIMIT 1
+) AS s
 CROSS JOIN LATERAL (
     SELECT r.seq, r.hash, r.epoch, r.at, r.kind
     FROM journal AS r
@@ -51,9 +60,24 @@ CROSS JOIN LATERAL (
     ORDER BY r.seq DESC
     LIMIT 1
 ) AS h
-LEFT JOIN leases AS l ON l.tenant = j.tenant AND l.job = j.job
-LEFT JOIN terms AS t ON t.worker = l.worker AND t.term = l.term
-LEFT JOIN ready AS q ON q.tenant = j.tenant AND q.job = j.job
+LEFT JOIN LATERAL (
+    SELECT r.job, r.epoch, r.run_epoch, r.worker, r.term, r.granted_at, r.released_at
+    FROM leases AS r
+    WHERE r.tenant = j.tenant AND r.job = j.job
+    LIMIT 1
+) AS l ON true
+LEFT JOIN LATERAL (
+    SELECT r.worker, r.fencing, r.closed_at
+    FROM terms AS r
+    WHERE r.worker = l.worker AND r.term = l.term
+    LIMIT 1
+) AS t ON true
+LEFT JOIN LATERAL (
+    SELECT r.not_before
+    FROM ready AS r
+    WHERE r.tenant = j.tenant AND r.job = j.job
+    LIMIT 1
+) AS q ON true
 -- The last interruption, only where it is what the job stands at: then it is near the head.
 LEFT JOIN LATERAL (
     SELECT r.bytes

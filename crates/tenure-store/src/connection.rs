@@ -28,6 +28,8 @@ pub struct StoreOptions {
     pub connections_max: u32,
     /// How long a caller waits for a free connection.
     pub acquire_timeout: Duration,
+    /// How long a statement waits for a lock.
+    pub lock_timeout: Duration,
     /// The name in `pg_stat_activity`.
     pub application_name: String,
 }
@@ -37,6 +39,7 @@ impl Default for StoreOptions {
         Self {
             connections_max: DATABASE_CONNECTIONS_MAX,
             acquire_timeout: DATABASE_ACQUIRE_TIMEOUT,
+            lock_timeout: DATABASE_LOCK_TIMEOUT,
             application_name: "tenure".to_owned(),
         }
     }
@@ -103,8 +106,13 @@ fn connect_options(url: &str, options: &StoreOptions) -> Result<PgConnectOptions
         ("timezone", "UTC".to_owned()),
         // Compiling a plan costs more than any of ours runs.
         ("jit", "off".to_owned()),
+        // Every statement looks rows up by key, one by one. A plan that reads a table whole is right only while the table is
+        // small, and would be kept by a connection that prepared it then.
+        ("enable_seqscan", "off".to_owned()),
+        ("enable_hashjoin", "off".to_owned()),
+        ("enable_mergejoin", "off".to_owned()),
         ("statement_timeout", DATABASE_STATEMENT_TIMEOUT.as_millis().to_string()),
-        ("lock_timeout", DATABASE_LOCK_TIMEOUT.as_millis().to_string()),
+        ("lock_timeout", options.lock_timeout.as_millis().to_string()),
         ("idle_in_transaction_session_timeout", DATABASE_IDLE_TRANSACTION_TIMEOUT.as_millis().to_string()),
     ]))
 }

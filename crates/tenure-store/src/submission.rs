@@ -185,6 +185,8 @@ impl Store {
             &job.attach as _,
             &job.secret_hash as _,
             &record.no,
+            &record.tenant as _,
+            &record.job,
             &record.seq,
             &record.epoch,
             &record.run,

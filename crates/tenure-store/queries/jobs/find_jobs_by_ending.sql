@@ -3,7 +3,7 @@
 SELECT j.job
 FROM jobs AS j
 WHERE j.tenant = $1
-    AND right(j.job::text, 6) = right($2::text, 6)
+    AND right(j.job::text, 6) COLLATE "C" = right($2::text, 6)
     AND replace(j.job::text, '-', '') LIKE '%' || $2
 ORDER BY j.job DESC
 LIMIT $3

@@ -1,5 +1,6 @@
 -- Reads what is known of some jobs, all in one snapshot. Reads only: whoever decides from it writes at the head that it
--- names, or not at all. Indexes: the primary keys behind `job_facts`.
+-- names, or not at all. Indexes: the primary keys behind `job_facts`, job
+-- by job (LIMIT 1 keeps the planner from another order).
 SELECT
     a.no AS "no!",
     f.tenant AS "tenant!",
@@ -42,4 +43,14 @@ SELECT
     (SELECT i.generation FROM installation AS i) AS "generation!",
     statement_timestamp() AS "now!: _"
 FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS a (no, tenant, job)
-JOIN job_facts AS f ON f.tenant = a.tenant AND f.job = a.job
+CROSS JOIN LATERAL (
+    SELECT
+        f.tenant, f.job, f.session, f.agent, f.declaration, f.state, f.state_since, f.reason, f.detail, f.run,
+        f.attempts, f.losses, f.hops_left, f.priority, f.labels, f.recovery, f.submitted_at, f.cancel_seq,
+        f.concluded_seq, f.concluded_hash, f.started_at, f.deadline_at, f.head_seq, f.head_hash, f.head_epoch,
+        f.head_at, f.head_kind, f.lease_epoch, f.lease_run_epoch, f.lease_worker, f.lease_term, f.lease_granted_at,
+        f.lease_released_at, f.lease_term_closed, f.lease_fencing, f.not_before, f.interruption_bytes
+    FROM job_facts AS f
+    WHERE f.tenant = a.tenant AND f.job = a.job
+    LIMIT 1
+) AS f

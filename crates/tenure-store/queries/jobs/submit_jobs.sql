@@ -61,6 +61,13 @@ admitted AS MATERIALIZED (
     FROM asked AS a
     WHERE a.key_hash IS NULL OR (a.tenant, a.job) IN (SELECT k.tenant, k.job FROM keyed AS k)
 ),
+-- The order of the batch is the order of the queue.
+numbered AS MATERIALIZED (
+    SELECT
+        a.no, a.tenant, a.job, a.agent, a.priority, a.requires, a.not_before, a.deadline_at, a.claimed,
+        CASE WHEN NOT a.claimed AND a.not_before IS NULL THEN nextval('queue_numbers') END AS queue_no
+    FROM admitted AS a
+),
 opened AS (
     INSERT INTO sessions (tenant, session, started_at, deadline_at, hops, run_cap, budget_micros)
     SELECT a.tenant, a.session, a.started_at, a.deadline_at, a.hops, a.run_cap, a.budget_micros
@@ -83,15 +90,17 @@ stored AS (
 written AS (
     INSERT INTO journal (tenant, job, seq, generation, epoch, run, kind, at, bytes, hash, value, salt)
     SELECT
-        a.tenant, a.job, r.seq, a.generation, r.epoch, r.run, r.kind, r.at, r.bytes, r.hash, r.value, r.salt
+        r.tenant, r.job, r.seq, (SELECT p.generation FROM present AS p), r.epoch, r.run, r.kind, r.at, r.bytes, r.hash,
+        r.value, r.salt
     FROM unnest(
-        $26::bigint[], $27::bigint[], $28::bigint[], $29::integer[], $30::text[], $31::timestamptz[], $32::bytea[],
-        $33::bytea[], $34::bytea[], $35::bytea[]
-    ) AS r (no, seq, epoch, run, kind, at, bytes, hash, value, salt)
-    JOIN admitted AS a ON a.no = r.no
-    -- The record of the claim, the only one under an epoch, is written only where the claim is.
-    WHERE r.epoch = 0 OR a.claimed
-    ORDER BY a.tenant, a.job, r.seq
+        $26::bigint[], $27::text[], $28::uuid[], $29::bigint[], $30::bigint[], $31::integer[], $32::text[],
+        $33::timestamptz[], $34::bytea[], $35::bytea[], $36::bytea[], $37::bytea[]
+    ) AS r (no, tenant, job, seq, epoch, run, kind, at, bytes, hash, value, salt)
+    -- The record of the claim, the only one under an epoch, is written only where the claim is. OR keeps these hashed
+    -- look-ups: as joins of sets of unknown size they would compare each with each.
+    WHERE r.epoch = 0 AND (r.no IN (SELECT a.no FROM admitted AS a)) IS TRUE
+        OR r.no IN (SELECT a.no FROM admitted AS a WHERE a.claimed)
+    ORDER BY r.tenant, r.job, r.seq
 ),
 leased AS (
     INSERT INTO leases (tenant, job, epoch, run_epoch, run, generation, worker, term, attach, secret_hash)
@@ -102,21 +111,15 @@ leased AS (
 queued AS (
     INSERT INTO ready (tenant, job, agent, priority, queue_no, requires, cause, not_before)
     SELECT
-        a.tenant, a.job, a.agent, a.priority,
-        CASE WHEN a.not_before IS NULL THEN nextval('queue_numbers') END,
-        ARRAY(SELECT jsonb_array_elements_text(a.requires)),
+        a.tenant, a.job, a.agent, a.priority, a.queue_no, ARRAY(SELECT jsonb_array_elements_text(a.requires)),
         '{"kind": "dispatch"}', a.not_before
-    FROM admitted AS a
+    FROM numbered AS a
     WHERE NOT a.claimed
-    -- The order of the batch is the order of the queue.
-    ORDER BY a.no
-    RETURNING tenant, job, queue_no
 )
 SELECT
     a.no AS "no!",
     a.deadline_at AS "deadline_at?: _",
     a.claimed AS "claimed!",
-    q.queue_no AS "queue_no?",
+    a.queue_no AS "queue_no?",
     statement_timestamp() AS "now!: _"
-FROM admitted AS a
-LEFT JOIN queued AS q ON q.tenant = a.tenant AND q.job = a.job
+FROM numbered AS a

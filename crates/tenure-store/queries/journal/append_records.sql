@@ -1,13 +1,13 @@
 -- Writes a batch of appends, and with each everything that follows from it in the derived rows.
 --
--- The first fourteen columns describe one job's append each ($1 … $24), the others its records ($25 … $35), which name it by
+-- The first columns describe one job's append each ($1 … $23), the others its records ($24 … $37), which name it by
 -- its number. An append is admitted where the timeline and the writer's generation are the present ones, the guard on the
 -- lease holds, the head that the writer remembers exists with its hash, and the next position is free.
 --
 -- Races: whoever else writes to the same job takes the next position too, and the primary key of `journal` settles it: the
 -- loser waits for the winner's commit and fails as a whole with a unique violation. So the guard may be judged by this
--- statement's snapshot: whatever would make it untrue takes a position. Everything derived is joined on what the insert
--- returned, and therefore waits for it. Locks are taken in one order (ready rows to be deleted, positions, then rows that
+-- statement's snapshot: whatever would make it untrue takes a position. Everything derived waits for
+-- what the insert returned. Locks are taken in one order (ready rows to be deleted, positions, then rows that
 -- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock.
 --
 -- Indexes: the primary keys of `leases`, `journal`, `jobs`, `ready`. The look-ups are scalar subqueries, not joins, so that
@@ -17,17 +17,17 @@ WITH present AS MATERIALIZED (
 ),
 asked AS MATERIALIZED (
     SELECT
-        a.no, a.tenant, a.job, a.generation, a.guard, a.guard_epoch, a.head_seq, a.head_hash, a.last_seq, a.last_epoch,
+        a.no, a.tenant, a.job, a.generation, a.guard, a.guard_epoch, a.head_seq, a.head_hash, a.last_epoch,
         a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts,
         a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
     FROM unnest(
         $1::bigint[], $2::text[], $3::uuid[], $4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bytea[],
-        $9::bigint[], $10::bigint[], $11::smallint[], $12::smallint[], $13::jsonb[], $14::timestamptz[], $15::boolean[],
-        $16::text[], $17::text[], $18::text[], $19::integer[], $20::integer[], $21::integer[], $22::bigint[],
-        $23::bigint[], $24::bytea[]
+        $9::bigint[], $10::smallint[], $11::smallint[], $12::jsonb[], $13::timestamptz[], $14::boolean[],
+        $15::text[], $16::text[], $17::text[], $18::integer[], $19::integer[], $20::integer[], $21::bigint[],
+        $22::bigint[], $23::bytea[]
     ) AS a (
-        no, tenant, job, generation, guard, guard_epoch, head_seq, head_hash, last_seq, last_epoch, lease_change,
-        ready_change, cause, not_before, changes_job, state, reason, detail, attempts, losses, hops_left, cancel_seq,
+        no, tenant, job, generation, guard, guard_epoch, head_seq, head_hash, last_epoch, lease_change, ready_change,
+        cause, not_before, changes_job, state, reason, detail, attempts, losses, hops_left, cancel_seq,
         concluded_seq, concluded_hash
     )
 ),
@@ -42,9 +42,8 @@ unqueued AS MATERIALIZED (
 ),
 admitted AS MATERIALIZED (
     SELECT
-        a.no, a.tenant, a.job, a.generation, a.head_seq, a.last_seq, a.last_epoch, a.lease_change, a.ready_change,
-        a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left,
-        a.cancel_seq, a.concluded_seq, a.concluded_hash
+        a.no, a.tenant, a.job, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job,
+        a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
     FROM asked AS a
     WHERE a.generation = (SELECT p.generation FROM present AS p)
         -- Ready rows are deleted only where they were there to be locked.
@@ -78,24 +77,25 @@ written AS (
         tenant, job, seq, generation, epoch, run, kind, n, request, at, bytes, hash, value, salt
     )
     SELECT
-        a.tenant, a.job, r.seq, a.generation, r.epoch, r.run, r.kind, r.n, r.request, r.at, r.bytes, r.hash, r.value,
-        r.salt
+        r.tenant, r.job, r.seq, (SELECT p.generation FROM present AS p), r.epoch, r.run, r.kind, r.n, r.request, r.at,
+        r.bytes, r.hash, r.value, r.salt
     FROM unnest(
-        $25::bigint[], $26::bigint[], $27::bigint[], $28::integer[], $29::text[], $30::bigint[], $31::bytea[],
-        $32::timestamptz[], $33::bytea[], $34::bytea[], $35::bytea[], $36::bytea[]
-    ) AS r (no, seq, epoch, run, kind, n, request, at, bytes, hash, value, salt)
-    JOIN admitted AS a ON a.no = r.no
-    ORDER BY a.tenant, a.job, r.seq
-    RETURNING tenant, job, seq
+        $24::bigint[], $25::text[], $26::uuid[], $27::bigint[], $28::bigint[], $29::integer[], $30::text[],
+        $31::bigint[], $32::bytea[], $33::timestamptz[], $34::bytea[], $35::bytea[], $36::bytea[], $37::bytea[]
+    ) AS r (no, tenant, job, seq, epoch, run, kind, n, request, at, bytes, hash, value, salt)
+    -- IS TRUE keeps this a hashed look-up: as a join of two sets of unknown size it would compare each with each.
+    WHERE (r.no IN (SELECT a.no FROM admitted AS a)) IS TRUE
+    ORDER BY r.tenant, r.job, r.seq
+    RETURNING seq
 ),
--- One row for each job whose positions are ours now.
+-- The positions are ours: of what was admitted all were inserted, or the statement failed. Counting what the insert
+-- returned makes everything below wait for it.
 taken AS MATERIALIZED (
     SELECT
-        a.no, a.tenant, a.job, a.last_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
-        a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
-        a.concluded_hash
-    FROM written AS w
-    JOIN admitted AS a ON a.tenant = w.tenant AND a.job = w.job AND a.last_seq = w.seq
+        a.no, a.tenant, a.job, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job,
+        a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
+    FROM admitted AS a
+    WHERE (SELECT count(w.seq) FROM written AS w) > 0
 ),
 released AS (
     UPDATE leases AS l

@@ -9,4 +9,10 @@ SELECT
     f.lease_worker AS "lease_worker?",
     f.lease_released_at IS NOT NULL AS "lease_released!"
 FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS a (no, tenant, job)
-LEFT JOIN job_facts AS f ON f.tenant = a.tenant AND f.job = a.job
+LEFT JOIN LATERAL (
+    SELECT
+        f.state, f.head_epoch, f.lease_epoch, f.lease_worker, f.lease_released_at
+    FROM job_facts AS f
+    WHERE f.tenant = a.tenant AND f.job = a.job
+    LIMIT 1
+) AS f ON true

@@ -38,12 +38,14 @@ written AS (
     SELECT a.tenant, a.job, a.seq, $4, a.epoch, a.run, 'run_started', a.at, a.bytes, a.hash
     FROM admitted AS a
     ORDER BY a.tenant, a.job
-    RETURNING tenant, job
+    RETURNING seq
 ),
+-- The positions are ours: of what was admitted all were inserted, or the statement failed. Counting what the insert
+-- returned makes everything below wait for it.
 taken AS MATERIALIZED (
     SELECT a.no, a.tenant, a.job, a.epoch, a.run, a.secret_hash, a.worker, a.term, a.attach
-    FROM written AS w
-    JOIN admitted AS a ON a.tenant = w.tenant AND a.job = w.job
+    FROM admitted AS a
+    WHERE (SELECT count(w.seq) FROM written AS w) > 0
 ),
 leased AS (
     INSERT INTO leases (tenant, job, epoch, run_epoch, run, generation, worker, term, attach, secret_hash)

@@ -5,7 +5,8 @@
 -- heads are of this statement's snapshot; the claim's statement checks them.
 --
 -- Index: `ready_queue`, once for each priority, from its floor on: entries that are dead and not yet vacuumed lie below
--- it, and would be scanned again and again. The subquery for each priority is LATERAL, and stops when enough are found.
+-- it, and would be scanned again and again. The subquery for each priority is LATERAL, and stops when enough are found. What belongs to
+-- a job is looked up job by job: LIMIT 1 keeps the planner from joining in another order.
 WITH picked AS MATERIALIZED (
     SELECT r.tenant, r.job, r.priority, r.queue_no, r.cause
     FROM unnest($1::smallint[], $2::bigint[]) AS f (priority, floor)
@@ -46,12 +47,21 @@ SELECT
     h.at AS "head_at!: _",
     statement_timestamp() AS "now!: _"
 FROM picked AS p
-JOIN jobs AS j ON j.tenant = p.tenant AND j.job = p.job
-JOIN sessions AS s ON s.tenant = j.tenant AND s.session = j.session
-LEFT JOIN declarations AS d ON d.tenant = j.tenant AND d.digest = j.declaration
+CROSS JOIN LATERAL (
+    SELECT r.session, r.agent, r.run, r.declaration, r.labels, r.traceparent
+    FROM jobs AS r
+    WHERE r.tenant = p.tenant AND r.job = p.job
+    LIMIT 1
+) AS j
+CROSS JOIN LATERAL (
+    SELECT r.deadline_at FROM sessions AS r WHERE r.tenant = p.tenant AND r.session = j.session LIMIT 1
+) AS s
+LEFT JOIN LATERAL (
+    SELECT r.document FROM declarations AS r WHERE r.tenant = p.tenant AND r.digest = j.declaration LIMIT 1
+) AS d ON true
 -- The input lies beside the first record.
 LEFT JOIN LATERAL (
-    SELECT r.value FROM journal AS r WHERE r.tenant = p.tenant AND r.job = p.job AND r.seq = 1
+    SELECT r.value FROM journal AS r WHERE r.tenant = p.tenant AND r.job = p.job AND r.seq = 1 LIMIT 1
 ) AS i ON true
 CROSS JOIN LATERAL (
     SELECT r.seq, r.hash, r.epoch, r.at

@@ -24,7 +24,6 @@ pub(super) struct JobColumns<'a> {
     pub(super) guard_epoch: Vec<i64>,
     pub(super) head_seq: Vec<i64>,
     pub(super) head_hash: Vec<&'a [u8]>,
-    pub(super) last_seq: Vec<i64>,
     pub(super) last_epoch: Vec<i64>,
     pub(super) lease_change: Vec<i16>,
     pub(super) ready_change: Vec<i16>,
@@ -46,6 +45,8 @@ pub(super) struct JobColumns<'a> {
 #[derive(Debug, Default)]
 pub(super) struct RecordColumns<'a> {
     pub(super) no: Vec<i64>,
+    pub(super) tenant: Vec<&'a str>,
+    pub(super) job: Vec<Uuid>,
     pub(super) seq: Vec<i64>,
     pub(super) epoch: Vec<i64>,
     pub(super) run: Vec<i32>,
@@ -88,7 +89,6 @@ impl<'a> JobColumns<'a> {
         self.head_seq.push(to_bigint(first.head.seq.0));
         self.head_hash.push(&first.head.hash.0);
         let end = last.records.last();
-        self.last_seq.push(to_bigint(end.map_or(last.head.seq.0, |record| record.seq.0)));
         self.last_epoch.push(to_bigint(end.map_or(0, |record| record.epoch.0)));
     }
 
@@ -138,6 +138,8 @@ impl<'a> RecordColumns<'a> {
     fn push(&mut self, no: usize, append: &'a Append) {
         for record in &append.records {
             self.no.push(to_bigint(no as u64));
+            self.tenant.push(append.tenant.as_str());
+            self.job.push(append.job.0);
             self.seq.push(to_bigint(record.seq.0));
             self.epoch.push(to_bigint(record.epoch.0));
             self.run.push(to_integer(record.run.0));

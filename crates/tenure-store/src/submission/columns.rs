@@ -45,6 +45,8 @@ pub(super) struct JobColumns<'a> {
 #[derive(Debug, Default)]
 pub(super) struct RecordColumns<'a> {
     pub(super) no: Vec<i64>,
+    pub(super) tenant: Vec<&'a str>,
+    pub(super) job: Vec<Uuid>,
     pub(super) seq: Vec<i64>,
     pub(super) epoch: Vec<i64>,
     pub(super) run: Vec<i32>,
@@ -116,14 +118,16 @@ impl<'a> RecordColumns<'a> {
         let mut columns = Self::default();
         for (no, job) in jobs.iter().enumerate() {
             for record in job.records.iter().chain(job.claim.as_ref().map(|claim| &claim.record)) {
-                columns.push(no, record);
+                columns.push(no, job, record);
             }
         }
         columns
     }
 
-    fn push(&mut self, no: usize, record: &'a SealedRecord) {
+    fn push(&mut self, no: usize, job: &'a NewJob, record: &'a SealedRecord) {
         self.no.push(to_bigint(no as u64));
+        self.tenant.push(job.tenant.as_str());
+        self.job.push(job.job.0);
         self.seq.push(to_bigint(record.seq.0));
         self.epoch.push(to_bigint(record.epoch.0));
         self.run.push(to_integer(record.run.0));

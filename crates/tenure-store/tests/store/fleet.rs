@@ -154,7 +154,7 @@ impl Fleet {
         sqlx::query_scalar(sql).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Waits until a statement of another connection, which contains `text`, waits for a lock.
+    /// Waits until a statement of another connection, whose header contains `text`, waits for a lock.
     pub(crate) async fn wait_until_blocked(&self, text: &str) {
         let pattern = format!("%{text}%");
         tenure_testkit::wait_for("a statement that waits for a lock", Duration::from_secs(30), async || {
@@ -435,4 +435,10 @@ pub(crate) fn applied(outcome: &AppendOutcome) -> Option<Seq> {
         AppendOutcome::Applied { seq } => Some(*seq),
         _ => None,
     }
+}
+
+/// A store whose statements wait longer for locks than those of a coordinator, for tests that hold one on purpose.
+pub(crate) async fn patient_store(fleet: &Fleet) -> Store {
+    let options = StoreOptions { lock_timeout: Duration::from_secs(9), ..StoreOptions::default() };
+    Store::connect(fleet.db.url(), options).await.unwrap()
 }

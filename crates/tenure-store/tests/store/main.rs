@@ -5,3 +5,7 @@
 mod fleet;
 
 mod submission;
+
+mod append;
+mod claim;
+mod fence;
