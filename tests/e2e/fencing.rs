@@ -5,7 +5,9 @@ use std::fs;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::fixture::{Fleet, wait_for_line};
+use tenure_testkit::wait_for;
+
+use crate::fixture::{Fleet, PATIENCE, wait_for_line};
 
 const AGENTS: &str = r#"
 [agents.leaver]
@@ -19,11 +21,16 @@ while [ ! -e SHARED/go ]; do sleep 0.05; done
 "#;
 
 /// Two workers with the shortest term, one of which holds the job.
-async fn start() -> (Fleet, uuid::Uuid, String) {
+async fn start_leaver() -> (Fleet, uuid::Uuid, String) {
     let quick: &[&str] = &["--slots", "2", "--ttl", "5s"];
     let fleet = Fleet::start(AGENTS, &[("w1", quick), ("w2", quick)]).await;
     let job = fleet.submit("leaver", "");
     wait_for_line(&fleet.shared().join("1")).await;
+    wait_for("the first note", PATIENCE, async || match fleet.notes(job).await {
+        notes if notes.is_empty() => Err("no note"),
+        _ => Ok(()),
+    })
+    .await;
     let holder = fleet.wait_for_holder(job).await;
     (fleet, job, holder)
 }
@@ -48,14 +55,14 @@ fn beats(fleet: &Fleet, run: u32) -> Vec<u128> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_worker_leaves_no_child_when_the_next_run_begins() {
-    let (mut fleet, job, holder) = start().await;
+    let (mut fleet, job, holder) = start_leaver().await;
     fleet.cluster.kill_worker(&holder, &[]).unwrap();
     assert_silent_before_the_next_run(&fleet, job).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_guardian_leaves_no_child_when_the_next_run_begins() {
-    let (fleet, job, holder) = start().await;
+    let (fleet, job, holder) = start_leaver().await;
     let guardians = fleet.cluster.guardian_pids(&holder).unwrap();
     assert_eq!(guardians.len(), 1);
     kill(guardians[0], Signal::SIGKILL).unwrap();
@@ -64,7 +71,7 @@ async fn killed_guardian_leaves_no_child_when_the_next_run_begins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_and_guardian_killed_at_once_leave_no_child_when_the_next_run_begins() {
-    let (mut fleet, job, holder) = start().await;
+    let (mut fleet, job, holder) = start_leaver().await;
     let guardians = fleet.cluster.guardian_pids(&holder).unwrap();
     assert_eq!(guardians.len(), 1);
     fleet.cluster.kill_worker(&holder, &guardians).unwrap();
@@ -73,7 +80,7 @@ async fn worker_and_guardian_killed_at_once_leave_no_child_when_the_next_run_beg
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frozen_worker_leaves_no_child_when_the_next_run_begins_and_takes_work_when_thawed() {
-    let (mut fleet, job, holder) = start().await;
+    let (mut fleet, job, holder) = start_leaver().await;
     fleet.cluster.freeze_worker(&holder).unwrap();
     assert_silent_before_the_next_run(&fleet, job).await;
     fleet.cluster.thaw_worker(&holder).unwrap();

@@ -43,7 +43,7 @@ async fn job_runs_and_leaves_result_output_and_a_chain_that_verifies() {
     assert_eq!(run(&["result", &job]), "hello world");
     assert_eq!(run(&["output", &job]).trim(), "out");
     assert_eq!(run(&["output", &job, "--stderr"]).trim(), "err");
-    assert!(run(&["verify", &job]).contains("verifies"));
+    assert!(run(&["verify", &job]).contains("verified"));
     let ending = &job[job.len() - 8..];
     assert!(run(&["job", ending]).contains("succeeded"));
     let kinds = fleet.kinds(job.parse().unwrap()).await;

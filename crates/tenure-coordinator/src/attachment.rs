@@ -74,6 +74,9 @@ struct Session {
 
 impl Session {
     async fn take_message(&mut self, message: v1::AttachRequest) {
+        if self.attached.note_heard() {
+            self.parts.wakes.wake_dispatch();
+        }
         let Some(message) = message.message else {
             self.unknown_messages += 1;
             return;

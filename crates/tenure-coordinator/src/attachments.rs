@@ -5,6 +5,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Instant,
 };
 
 use tenure_core::{
@@ -36,11 +37,12 @@ pub(crate) struct Attached {
     closed_because: OnceLock<Refusal>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     credits: u32,
     runs: Vec<RunRef>,
     queue: QueueView,
+    heard_at: Instant,
 }
 
 /// What was seen of the queue at the last claim for a worker.
@@ -65,7 +67,12 @@ impl Attached {
             worker,
             term,
             registration,
-            state: Mutex::new(State { runs, ..State::default() }),
+            state: Mutex::new(State {
+                credits: 0,
+                runs,
+                queue: QueueView::default(),
+                heard_at: Instant::now(),
+            }),
             outbound,
             closing: CancellationToken::new(),
             closed_because: OnceLock::new(),
@@ -110,17 +117,35 @@ impl Attached {
         state.credits = state.credits.saturating_add(more).min(self.registration.slots);
     }
 
+    /// A message came. True where the worker had been silent, so that it is offered runs again.
+    pub(crate) fn note_heard(&self) -> bool {
+        let mut state = self.state();
+        let was_silent = self.is_silent(&state);
+        state.heard_at = Instant::now();
+        was_silent
+    }
+
+    /// A worker speaks every third of its ttl at least. One that did not for half of it may be frozen, or gone with its
+    /// stream still open: what it is granted would wait for its term to lapse.
+    fn is_silent(&self, state: &State) -> bool {
+        state.heard_at.elapsed() > self.registration.ttl / 2
+    }
+
     /// Takes up to so many credits: each is a promise to grant a run, or to give the credit back.
     pub(crate) fn take_credits(&self, most: u32) -> u32 {
         let mut state = self.state();
+        if self.is_silent(&state) {
+            return 0;
+        }
         let taken = state.credits.min(most);
         state.credits -= taken;
         taken
     }
 
-    /// How many more runs are wanted.
+    /// How many more runs it is to be offered.
     pub(crate) fn credits(&self) -> u32 {
-        self.state().credits
+        let state = self.state();
+        if self.is_silent(&state) { 0 } else { state.credits }
     }
 
     /// The runs that the worker said it holds.
@@ -261,6 +286,17 @@ mod tests {
         attached.send(Message::LostGrants(tenure_proto::v1::LostGrants::default()));
         assert_eq!(attached.closed_because().map(|refusal| refusal.reason), Some(Reason::Overloaded));
         assert!(attached.closing().is_cancelled());
+    }
+
+    #[test]
+    fn a_silent_worker_is_offered_nothing_until_it_is_heard_again() {
+        let (attached, _messages) = attached(1);
+        attached.add_credits(3);
+        attached.state().heard_at -= Duration::from_secs(16);
+        assert_eq!((attached.credits(), attached.take_credits(1)), (0, 0));
+        assert!(attached.note_heard(), "it had been silent");
+        assert!(!attached.note_heard());
+        assert_eq!(attached.take_credits(3), 3);
     }
 
     #[test]
