@@ -47,17 +47,18 @@ struct PassReport {
 /// Dispatches until the coordinator stops.
 pub(crate) async fn run_dispatch(parts: Parts) {
     let mut last_full_pass: Option<Instant> = None;
+    let mut polled = false;
     loop {
-        let full = last_full_pass.is_none_or(|last| last.elapsed() >= FULL_PASS_EVERY);
+        let full = polled || last_full_pass.is_none_or(|last| last.elapsed() >= FULL_PASS_EVERY);
         if full {
             last_full_pass = Some(Instant::now());
         }
         run_pass(&parts, full).await;
-        tokio::select! {
+        polled = tokio::select! {
             () = parts.stopping.cancelled() => return,
-            () = parts.wakes.await_dispatch() => {}
-            () = tokio::time::sleep(jittered(POLL)) => {}
-        }
+            () = parts.wakes.await_dispatch() => false,
+            () = tokio::time::sleep(jittered(POLL)) => true,
+        };
     }
 }
 
@@ -82,6 +83,11 @@ async fn run_pass(parts: &Parts, full: bool) {
 
 /// Claims for one worker. True where more may wait for it.
 async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report: &mut PassReport) -> bool {
+    let ready_count = parts.wakes.ready_count();
+    // Where nothing was left, and nothing became ready here since, only a full pass looks: what became ready elsewhere.
+    if !full && attached.queue_view().empty_at == Some(ready_count) {
+        return false;
+    }
     let credits = attached.take_credits(CLAIM_MAX_JOBS);
     if credits == 0 {
         return false;
@@ -89,7 +95,6 @@ async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report:
     report.workers += 1;
     let secrets: Vec<Secret> = (0..credits).map(|_| Secret::mint()).collect();
     let request = request_jobs(parts, attached, full, &secrets);
-    let ready_count = parts.wakes.ready_count();
     let claiming = within(parts.store.claim_jobs(&request)).await;
     let failure = match claiming {
         Ok(Ok(outcome)) => return take_claim(parts, attached, outcome, ready_count, &secrets, report).await,

@@ -38,6 +38,9 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 /// One that does not answer for so long is closed.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Calls and streams of one connection at the same time.
+const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
+
 /// Whose health is said; the empty name stands for all.
 const SERVICES: [&str; 4] = ["", "tenure.v1.JobService", "tenure.v1.AgentService", "tenure.v1.WorkerService"];
 
@@ -64,6 +67,7 @@ pub(crate) fn serve(
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let server = Server::builder()
         .tcp_nodelay(true)
+        .max_concurrent_streams(Some(CALLS_PER_CONNECTION_MAX))
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(reflection)

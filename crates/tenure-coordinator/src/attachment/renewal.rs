@@ -68,10 +68,19 @@ async fn answer_renewal(parts: &Parts, attached: &Arc<Attached>, renew: v1::Rene
             let alive = matches!(renewal, Renewal::Renewed { .. });
             attached.send(Message::Renewed(write_renewal(renew.no, renewal)));
             if alive {
+                offer_again(parts, attached);
                 lost::name_lost_grants(parts, attached).await;
             }
         }
         Err(error) => attached.close(refuse_store(&error)),
+    }
+}
+
+/// A term that had lapsed was refused by dispatch; by now it may be alive again.
+fn offer_again(parts: &Parts, attached: &Attached) {
+    let up_to_date = attached.queue_view().empty_at == Some(parts.wakes.ready_count());
+    if attached.credits() > 0 && !up_to_date {
+        parts.wakes.wake_dispatch();
     }
 }
 

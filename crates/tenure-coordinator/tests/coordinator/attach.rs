@@ -6,7 +6,7 @@ use tenure_proto::v1::{
 };
 
 use crate::{
-    fleet::{Fleet, reason},
+    fleet::{Fleet, reason, submission},
     worker::{Registration, Worker, applied, introduction, register},
 };
 
@@ -140,4 +140,51 @@ async fn workers_are_listed_with_what_they_hold() {
     };
     assert_eq!(told(&first.workers), [("w1".to_owned(), 1)]);
     assert_eq!(told(&second.workers), [("w2".to_owned(), 0)]);
+}
+
+#[tokio::test]
+async fn a_worker_that_attaches_again_is_asked_about_grants_that_it_does_not_name() {
+    let fleet = Fleet::start().await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    fleet.submit("plain").await;
+    let lost = worker.hear_grant().await.run.unwrap();
+    let pool = fleet.pool().await;
+    sqlx::query("UPDATE leases SET granted_at = granted_at - interval '1 minute'")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let mut again = Worker::attach(&fleet.channel, &worker.registration).await.unwrap();
+    let named = again
+        .hear(|message| match message {
+            Response::LostGrants(lost) => Some(lost.runs.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(named, [lost]);
+}
+
+#[tokio::test]
+async fn workers_of_two_coordinators_never_get_the_same_job() {
+    const JOBS: usize = 60;
+    let fleet = Fleet::start().await;
+    let (_other, channel) = fleet.start_another().await;
+    let here =
+        register(&fleet.channel, v1::RegisterWorkerRequest { slots: 100, ..introduction("here") }).await;
+    let there = register(&channel, v1::RegisterWorkerRequest { slots: 100, ..introduction("there") }).await;
+    let request = v1::SubmitJobsRequest { submissions: vec![submission("plain"); JOBS] };
+    fleet.jobs().submit_jobs(request).await.unwrap();
+    let mut here = Worker::attach(&fleet.channel, &here).await.unwrap();
+    let mut there = Worker::attach(&channel, &there).await.unwrap();
+    for _ in 0..10 {
+        here.want(3).await;
+        there.want(3).await;
+    }
+    let mut granted = Vec::new();
+    for _ in 0..JOBS / 2 {
+        granted.push(here.hear_grant().await.run.unwrap().job_id);
+        granted.push(there.hear_grant().await.run.unwrap().job_id);
+    }
+    granted.sort();
+    granted.dedup();
+    assert_eq!(granted.len(), JOBS);
 }

@@ -117,3 +117,49 @@ async fn a_coordinator_that_stops_says_so_to_its_workers_and_ends_its_watches() 
     applied(moved.end(&grant, 1, How::ExitCode(0)).await);
     second.shutdown(PATIENCE).await;
 }
+
+#[tokio::test]
+async fn a_watch_goes_on_at_another_coordinator_without_gap_and_repeat() {
+    let fleet = Fleet::start().await;
+    let (_second, channel) = fleet.start_another().await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    let job = fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    applied(worker.note(&grant, 1, "before").await);
+    let mut seqs = Vec::new();
+    let mut watch = fleet
+        .jobs()
+        .watch_job(v1::WatchJobRequest { job: job.clone(), from_seq: 1 })
+        .await
+        .unwrap()
+        .into_inner();
+    while seqs.len() < 4 {
+        seqs.push(watch.message().await.unwrap().unwrap().record.unwrap().seq);
+    }
+    fleet.coordinator.shutdown(PATIENCE).await;
+    let mut moved = Worker::attach(&channel, &worker.registration).await.unwrap();
+    applied(moved.note(&grant, 2, "after").await);
+    let mut jobs = v1::job_service_client::JobServiceClient::new(channel);
+    let from_seq = seqs[3] + 1;
+    let mut watch = jobs.watch_job(v1::WatchJobRequest { job, from_seq }).await.unwrap().into_inner();
+    applied(moved.end(&grant, 3, How::ExitCode(0)).await);
+    while let Some(response) = watch.message().await.unwrap() {
+        seqs.push(response.record.unwrap().seq);
+    }
+    assert_eq!(seqs, [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn a_database_on_another_timeline_takes_nothing_more_and_says_why() {
+    let fleet = Fleet::start().await;
+    let pool = fleet.pool().await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    sqlx::query("UPDATE installation SET timeline = 'FFFFFFFF'").execute(&pool).await.unwrap();
+    assert_eq!(reason(fleet.submit_with(submission("plain")).await), Reason::TimelineChanged);
+    worker.say(v1::attach_request::Message::Append(crate::worker::note(&grant, 1, "a note"))).await;
+    assert_eq!(reason::<()>(Err(worker.hear_end().await)), Reason::TimelineChanged);
+    let refused = fleet.workers().register_worker(introduction("w2")).await;
+    assert_eq!(reason(refused), Reason::TimelineChanged);
+}

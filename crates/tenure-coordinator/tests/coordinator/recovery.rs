@@ -2,7 +2,10 @@
 
 use sqlx::PgPool;
 use tenure_core::reason::Reason;
-use tenure_proto::v1::{self, JobState, order::Order, renewed::Outcome as Renewal, run_end::How};
+use tenure_proto::v1::{
+    self, JobState, attach_request::Message as Request, order::Order, renewed::Outcome as Renewal,
+    run_end::How,
+};
 
 use crate::{
     fleet::{Fleet, reason},
@@ -170,4 +173,42 @@ async fn two_coordinators_that_sweep_at_once_settle_a_run_once() {
     fleet.job_in(&job, JobState::Ready).await;
     let interruptions = fleet.kinds(&job).await.into_iter().filter(|kind| kind == "run_interrupted").count();
     assert_eq!(interruptions, 1);
+}
+
+#[tokio::test]
+async fn a_guardian_that_reports_late_accounts_for_a_child_that_was_unknown() {
+    let fleet = Fleet::start().await;
+    let pool = fleet.pool().await;
+    let mut worker = start_mortal(&fleet, v1::Fencing::None).await;
+    let job = fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    let_term_lapse(&pool, &worker).await;
+    fleet.job_in(&job, JobState::Interrupted).await;
+    assert_eq!(reason(fleet.cancel(&job).await), Reason::ChildUnaccountedFor);
+    assert!(!fleet.workers().report_gone(gone(&grant)).await.unwrap().into_inner().already_known);
+    let mut other = Worker::start(&fleet, "w2", 1).await;
+    assert_eq!(other.hear_grant().await.run.unwrap().job_id, job);
+}
+
+#[tokio::test]
+async fn a_cancel_that_stands_when_the_worker_is_lost_is_carried_out_once_the_child_is_gone() {
+    let fleet = Fleet::start().await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    let job = fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    fleet.cancel(&job).await.unwrap();
+    fleet.workers().report_gone(gone(&grant)).await.unwrap();
+    assert_eq!(fleet.job(&job).await.state(), JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_grant_that_left_a_note_is_interrupted_and_never_released_as_not_started() {
+    let fleet = Fleet::start().await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    let job = fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    applied(worker.note(&grant, 1, "started").await);
+    worker.say(Request::NotMine(v1::NotMine { run: grant.run.clone() })).await;
+    let interrupted = fleet.job_in(&job, JobState::Interrupted).await;
+    assert!(interrupted.holder.is_some_and(|holder| !holder.live));
 }
