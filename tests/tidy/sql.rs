@@ -58,8 +58,20 @@ fn check_statements(queries: &[File]) -> Vec<String> {
         if let Some(found) = change.find(&code).filter(|_| !fenced) {
             report(line_of(&code, found.start()), "changes a job without looking at the epoch");
         }
+        if let Some(start) = tears_the_journal(&code) {
+            report(line_of(&code, start), "an append that conflicts fails as a whole");
+        }
     }
     findings
+}
+
+/// Whether an insert into the journal says what to do on a conflict, which would tear an append: the
+/// first of two records would be skipped and the second written.
+fn tears_the_journal(code: &str) -> Option<usize> {
+    let start = code.find("INSERT INTO journal")?;
+    let rest = &code[start..];
+    let end = rest.find("\n)").unwrap_or(rest.len());
+    rest[..end].contains("ON CONFLICT").then_some(start)
 }
 
 /// The same text, of the same length, with blanks for comments and for what stands in quotes.
@@ -142,6 +154,7 @@ fn badly_written_statements_are_found() {
         ("-- Reads.\nselect id FROM jobs", 1),
         ("-- Ends.\nUPDATE jobs SET state = $1", 1),
         ("-- Ends.\nUPDATE jobs SET state = $1 WHERE epoch = $2", 0),
+        ("-- Adds.\nINSERT INTO journal (epoch) VALUES ($1) ON CONFLICT DO NOTHING", 1),
         ("-- Reads where * is, from here.\nSELECT count(*), 'from' AS \"limit\" FROM jobs", 0),
     ] {
         assert_eq!(check_statements(&[File::new("queries/jobs/a.sql", text)]).len(), expected, "{text}");
