@@ -12,8 +12,13 @@ use tenure_core::reason::Reason;
 use tenure_postgres::{Options, Server, Stop};
 
 use crate::{
-    context::Context, data_home::find_data_directory, database::explain_database, dev::fleet::Fleet,
-    failure::Failure, migrate::connect_store, shutdown::StopSignals,
+    context::Context,
+    data_home::find_data_directory,
+    database::explain_database,
+    dev::fleet::{Fleet, check_port},
+    failure::Failure,
+    migrate::connect_store,
+    shutdown::StopSignals,
 };
 
 /// Run a whole fleet here, with a private PostgreSQL
@@ -35,6 +40,7 @@ pub(crate) struct DevArgs {
 
 pub(crate) async fn run_dev(context: &Context, args: DevArgs) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
+    check_port(args.listen)?;
     let directory = args.data_dir.clone().unwrap_or_else(|| find_data_directory("dev"));
     let mut postgres = start_postgres(directory.join("postgres")).await?;
     let served = tokio::select! {

@@ -1,7 +1,7 @@
 //! The log of the programs that serve: to stderr, as text or as JSON, filtered by TENURE_LOG. The verbs of people do not
 //! log: what they have to say they print.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use tenure_core::{reason::Reason, refusal::Refusal};
@@ -29,7 +29,7 @@ pub(crate) fn start_logging(args: &LoggingArgs) -> Result<(), Failure> {
         let message = format!("the filter {:?} of --log cannot be read", args.log);
         Failure::caused(Refusal::new(Reason::InvalidArgument, message), &error)
     })?;
-    let text = fmt().with_env_filter(filter).with_writer(io::stderr);
+    let text = fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let started = if args.log_json { text.json().flatten_event(true).try_init() } else { text.try_init() };
     started
         .map_err(|error| Failure::caused(Refusal::new(Reason::Internal, "starting the log"), error.as_ref()))

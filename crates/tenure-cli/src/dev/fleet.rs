@@ -45,7 +45,6 @@ impl Fleet {
         std::fs::create_dir_all(&logs).map_err(|error| {
             Failure::caused(Refusal::new(Reason::Internal, format!("making {}", logs.display())), &error)
         })?;
-        check_port(listen)?;
         let (coordinator, endpoint) =
             start_coordinator(database_url, listen, logs.join("coordinator.log")).await?;
         // The database's clock is this machine's.
@@ -147,8 +146,8 @@ async fn start_coordinator(
     }
 }
 
-/// The coordinator would say the same, but to its log.
-fn check_port(listen: SocketAddr) -> Result<(), Failure> {
+/// Refuses a port that is taken, before anything is started: the coordinator would say so to its log alone.
+pub(super) fn check_port(listen: SocketAddr) -> Result<(), Failure> {
     match std::net::TcpListener::bind(listen) {
         Ok(_free) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
