@@ -213,3 +213,5 @@ pub const BULK_CONNECTIONS: usize = 4;
 pub const FOLLOWERS_MAX: usize = 5_000;
 /// Workers that are attached to one coordinator.
 pub const ATTACHED_MAX: usize = 2_000;
+/// How long the directory of a run stays whose worker was killed before it could remove it.
+pub const LEFTOVER_RUN_KEPT: Duration = Duration::from_secs(24 * 60 * 60);

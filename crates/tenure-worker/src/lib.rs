@@ -9,6 +9,7 @@ pub mod runner;
 mod worker;
 
 mod context;
+mod leftovers;
 mod options;
 mod places;
 

@@ -31,7 +31,7 @@ pub struct WorkerOptions {
     /// The `tenure` program: the guardian of each run, and what is first on a child's PATH.
     pub program: PathBuf,
     /// Keep the directory of each run after its end, for whoever looks into it. Otherwise it is removed once the end
-    /// is acknowledged.
+    /// is acknowledged; what a killed worker left is removed a day later, at the next start.
     pub keep_runs: bool,
 }
 

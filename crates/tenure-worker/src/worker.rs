@@ -19,6 +19,7 @@ use crate::{
     drain::Drain,
     guardian::detect_fencing,
     held_runs::HeldRuns,
+    leftovers::remove_leftovers,
     options::{InvalidOption, WorkerOptions, check_options},
     outbox::Outbox,
     places::{Places, PlacesError},
@@ -56,6 +57,9 @@ impl Worker {
         let checked = check_options(&options)
             .map_err(|source| StartError::Option { name: options.name.clone(), source })?;
         let places = Places::make(&options)?;
+        if !options.keep_runs {
+            remove_leftovers(places.runs());
+        }
         let context = Arc::new(WorkerContext {
             name: checked.name,
             endpoints: checked.endpoints,

@@ -154,3 +154,18 @@ async fn a_note_is_a_sign_of_life() {
     let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
     assert_eq!(end.end.unwrap().how, Some(tenure_proto::v1::run_end::How::ExitCode(0)));
 }
+
+#[tokio::test]
+async fn a_child_of_another_user_speaks_through_a_socket_of_its_own() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can start a child as another user");
+        return;
+    }
+    let fixture = Fixture::start().await;
+    std::fs::set_permissions(fixture.directory.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let text = "id -un; test -w \"$TENURE_SOCKET\" && echo writable; cat \"$TENURE_INPUT\"; echo x > \"$TENURE_RESULT\"";
+    fixture.grant(1, script(text, json!({"user": "nobody"}))).await;
+    let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
+    assert_eq!(crate::fixture::output(&fixture.book.got(), &run_ref(1)), "nobody\nwritable\nthe input");
+    assert_eq!(end.result.as_deref(), Some(&b"x\n"[..]));
+}
