@@ -1,7 +1,7 @@
 //! The whole, from outside: real processes on a real PostgreSQL, spoken to with the `tenure` program, killed, frozen and
 //! tampered with. One file for each thing that must hold.
 
-#![expect(
+#![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

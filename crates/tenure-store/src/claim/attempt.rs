@@ -98,11 +98,14 @@ fn raise_floors(mut floors: Floors, picked: &[PickedRow]) -> Floors {
     floors
 }
 
+/// A job whose session's deadline is reached.
+type DeniedJob = (Tenant, JobId);
+
 /// Composes the records; what the deadline denies is put aside.
 fn compose(
     request: &ClaimRequest,
     picked: Vec<PickedRow>,
-) -> Result<(Vec<Candidate>, Vec<(Tenant, JobId)>), StoreError> {
+) -> Result<(Vec<Candidate>, Vec<DeniedJob>), StoreError> {
     let (mut candidates, mut denied) = (Vec::new(), Vec::new());
     for row in picked {
         if row.denied == Some(true) {
