@@ -44,7 +44,7 @@ pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) ->
     let listener = probes::listen(args.http).await?;
     let options = CoordinatorOptions {
         wait_for_database: args.wait_for_database,
-        ..CoordinatorOptions::new(args.database.database_url, args.listen)
+        ..CoordinatorOptions::new(args.database.into_url()?, args.listen)
     };
     let started = tokio::select! {
         started = Coordinator::start(options) => started.map_err(|error| explain_start(&error))?,

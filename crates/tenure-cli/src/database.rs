@@ -11,7 +11,20 @@ use crate::failure::Failure;
 pub(crate) struct DatabaseArgs {
     /// The database, as postgres://USER@HOST/NAME. In the environment it is seen by fewer.
     #[arg(long, env = "TENURE_DATABASE_URL", hide_env_values = true, value_name = "URL")]
-    pub(crate) database_url: String,
+    database_url: String,
+}
+
+/// How the address of a database begins.
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+impl DatabaseArgs {
+    /// The address. It is looked at here and not by the parser of the command line, which would print it.
+    pub(crate) fn into_url(self) -> Result<String, Failure> {
+        if SCHEMES.iter().any(|scheme| self.database_url.starts_with(scheme)) {
+            return Ok(self.database_url);
+        }
+        Err(Failure::usage("the address of the database does not begin with postgres:// or postgresql://"))
+    }
 }
 
 /// The address may hold a password, and is never printed.

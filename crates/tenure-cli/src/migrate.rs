@@ -21,7 +21,7 @@ pub(crate) struct MigrateArgs {
 }
 
 pub(crate) async fn migrate_database(context: &Context, args: MigrateArgs) -> Result<(), Failure> {
-    let store = connect_store(&args.database.database_url).await?;
+    let store = connect_store(&args.database.into_url()?).await?;
     let state = if args.check { store.check_schema().await } else { store.migrate().await }
         .map_err(|e| explain_database(&e))?;
     store.close().await;

@@ -1,10 +1,15 @@
-//! The `tenure` program as it is typed, without a fleet behind it: what it takes, what it prints, what it ends with.
-//! What needs a fleet is tested end to end elsewhere.
+//! The `tenure` program as it is typed: what it takes, what it prints, what it ends with;
+//! and `tenure dev` as the fleet behind it. How a fleet stands faults is tested end to end elsewhere.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod dev_fleet;
 mod program;
 
 mod errors;
 mod fleet_files;
 mod help;
 mod init;
+mod serving;
+
+mod dev;
+mod verbs;
