@@ -25,7 +25,7 @@ use std::{
 use jiff::Timestamp;
 use tenure_core::{chain::Head, limits, run_ref::RunRef};
 use tenure_store::Store;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::{clock::DatabaseClock, vital::VitalTasks, wake::Wakes};
 use memory::Memories;
@@ -46,6 +46,8 @@ pub(crate) struct LaneParts {
 #[derive(Clone)]
 pub(crate) struct Lanes {
     queues: Arc<[mpsc::Sender<Work>]>,
+    /// What may wait in all of them, in KiB.
+    room: Arc<Semaphore>,
 }
 
 impl Lanes {
@@ -56,7 +58,7 @@ impl Lanes {
             vital.spawn("lane", Lane::new(number, parts.clone(), receiver).run());
             sender
         });
-        Self { queues: queues.collect() }
+        Self { queues: queues.collect(), room: Arc::new(Semaphore::new(limits::LANE_QUEUES_MAX_KIB)) }
     }
 
     /// A run began. Returns once everything that is reported of it later finds it remembered.
@@ -68,7 +70,10 @@ impl Lanes {
 
     /// Queues a report of a run's holder; reports of one run are carried out in the order of the calls. Waits where the
     /// queue is full, so that a worker's stream is slowed down and not cut.
-    pub(crate) async fn report(&self, report: RunReport) {
+    pub(crate) async fn report(&self, mut report: RunReport) {
+        let size_kib = u32::try_from(report.body.size_bytes() / 1024 + 1).unwrap_or(u32::MAX);
+        // The semaphore is never closed.
+        report.room = self.room.clone().acquire_many_owned(size_kib).await.ok();
         let work = Work::Report(report);
         if let Err(refused) = self.queue_of(&work.job()).send(work).await {
             round::fail(refused.0, LaneError::Stopping);
@@ -115,20 +120,27 @@ impl Lane {
         }
     }
 
-    /// Takes what arrived; waits only where nothing is left to do. False: there is nothing left, and nobody who could ask.
+    /// Takes what arrived, as much as goes into one batch; waits only where nothing is left to do. False: there is nothing
+    /// left, and nobody who could ask.
     async fn collect_arrivals(&mut self) -> bool {
-        let mut arrived = Vec::new();
-        let room = limits::LANE_BATCH_MAX.saturating_sub(self.waiting.len());
         if self.waiting.is_empty() {
-            self.arrivals.recv_many(&mut arrived, room).await;
-        } else {
-            while arrived.len() < room
-                && let Ok(work) = self.arrivals.try_recv()
-            {
-                arrived.push(work);
+            match self.arrivals.recv().await {
+                Some(work) => self.keep(work),
+                None => return false,
             }
         }
-        self.waiting.extend(arrived.into_iter().map(|work| Pending { work, attempts: 0, refused: None }));
-        !self.waiting.is_empty()
+        let mut bytes: usize = self.waiting.iter().map(|pending| pending.work.size_bytes()).sum();
+        while self.waiting.len() < limits::LANE_BATCH_MAX
+            && bytes < limits::LANE_BATCH_MAX_BYTES
+            && let Ok(work) = self.arrivals.try_recv()
+        {
+            bytes += work.size_bytes();
+            self.keep(work);
+        }
+        true
+    }
+
+    fn keep(&mut self, work: Work) {
+        self.waiting.push_back(Pending { work, attempts: 0, refused: None });
     }
 }

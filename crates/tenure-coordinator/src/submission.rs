@@ -7,14 +7,16 @@ mod admission;
 mod eager;
 mod writer;
 
+use std::sync::Arc;
+
 use tenure_core::{id::Generation, limits, reason::Reason, refusal::Refusal};
 use tenure_proto::{convert::time::write_timestamp, v1};
 use tenure_store::{NewJob, Submitted};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{
     attachments::Attachments,
-    lane::{LaneParts, Lanes},
+    lane::{LaneParts, Lanes, work::LaneError},
     refusals::{refuse_lane, refuse_store},
     server::caller::Caller,
     vital::VitalTasks,
@@ -27,19 +29,30 @@ use writer::Writer;
 pub(crate) struct Submissions {
     admissions: Admissions,
     queue: mpsc::Sender<Group>,
+    /// What may wait, in KiB.
+    room: Arc<Semaphore>,
 }
 
 /// Jobs that are stored in one transaction, and who waits for them.
 pub(crate) struct Group {
     jobs: Vec<SealedJob>,
+    /// Its share of what may wait.
+    room: OwnedSemaphorePermit,
     reply: oneshot::Sender<Vec<Result<Submitted, Refusal>>>,
 }
 
 /// A job that was admitted and sealed, and what a grant needs beside it.
 pub(crate) struct SealedJob {
     new: NewJob,
-    document: Vec<u8>,
+    /// Shared by all jobs of a batch that are admitted under it.
+    document: Arc<[u8]>,
     input: Vec<u8>,
+}
+
+impl SealedJob {
+    fn size_bytes(&self) -> usize {
+        self.input.len()
+    }
 }
 
 impl Submissions {
@@ -61,7 +74,7 @@ impl Submissions {
         };
         vital.spawn("submissions", writer.run());
         let admissions = Admissions { store: parts.store.clone(), clock: parts.clock.clone(), generation };
-        Self { admissions, queue }
+        Self { admissions, queue, room: Arc::new(Semaphore::new(limits::SUBMIT_QUEUE_MAX_KIB)) }
     }
 
     /// Submits one job.
@@ -101,13 +114,18 @@ impl Submissions {
         if count == 0 {
             return Vec::new();
         }
+        let bytes: usize = jobs.iter().map(SealedJob::size_bytes).sum();
+        let size_kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
+        let Ok(room) = self.room.clone().try_acquire_many_owned(size_kib) else {
+            return vec![Err(refuse_lane(&LaneError::Overloaded)); count];
+        };
         let (reply, answer) = oneshot::channel();
-        let refusal = match self.queue.try_send(Group { jobs, reply }) {
+        let refusal = match self.queue.try_send(Group { jobs, room, reply }) {
             Ok(()) => match answer.await {
                 Ok(outcomes) => return outcomes,
                 Err(_) => lost(),
             },
-            Err(mpsc::error::TrySendError::Full(_)) => refuse_lane(&crate::lane::work::LaneError::Overloaded),
+            Err(mpsc::error::TrySendError::Full(_)) => refuse_lane(&LaneError::Overloaded),
             Err(mpsc::error::TrySendError::Closed(_)) => lost(),
         };
         vec![Err(refusal); count]
@@ -115,7 +133,7 @@ impl Submissions {
 }
 
 fn lost() -> Refusal {
-    refuse_lane(&crate::lane::work::LaneError::Stopping)
+    refuse_lane(&LaneError::Stopping)
 }
 
 fn write_admitted(

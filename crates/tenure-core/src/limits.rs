@@ -133,10 +133,16 @@ pub const BUDGET_DEFAULT_MICROS: u64 = 5_000_000;
 pub const LANE_QUEUE_MAX: usize = 4_096;
 /// Pieces of work that one lane takes into one round.
 pub const LANE_BATCH_MAX: usize = 500;
+/// Bytes of values with which one round of a lane is full.
+pub const LANE_BATCH_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// KiB of values that wait in the lanes of a coordinator.
+pub const LANE_QUEUES_MAX_KIB: usize = 64 * 1024;
 /// Runs that one lane remembers.
 pub const LANE_MEMORY_MAX_RUNS: usize = 20_000;
 /// Submissions that wait in a coordinator.
 pub const SUBMIT_QUEUE_MAX: usize = 2_000;
+/// KiB of inputs that wait with them.
+pub const SUBMIT_QUEUE_MAX_KIB: usize = 64 * 1024;
 /// Submissions that are stored in one statement.
 pub const SUBMIT_BATCH_MAX: usize = 500;
 /// Messages that wait for one attached worker.

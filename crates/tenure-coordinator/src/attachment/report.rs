@@ -40,7 +40,15 @@ pub(crate) fn read_append(run: RunRef, append: v1::Append, reply: ReportReply) -
     let request = Digest::of(&sent.encode_to_vec());
     let drafts = sent.records.into_iter().map(read_record).collect::<Result<_, _>>()?;
     let body = ReportBody::Records(drafts);
-    Ok(RunReport { run, n: append.n, request, acknowledged: Seq(append.acknowledged_seq), body, reply })
+    Ok(RunReport {
+        run,
+        n: append.n,
+        request,
+        acknowledged: Seq(append.acknowledged_seq),
+        body,
+        room: None,
+        reply,
+    })
 }
 
 /// The end of a run.
@@ -67,7 +75,7 @@ pub(crate) fn read_end(
     }
     let by = Principal::fleet(format!("worker {worker}"));
     let body = ReportBody::End(Box::new(report), by);
-    Ok(RunReport { run, n, request, acknowledged, body, reply })
+    Ok(RunReport { run, n, request, acknowledged, body, room: None, reply })
 }
 
 /// The answer to a report.

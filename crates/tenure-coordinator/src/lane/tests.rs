@@ -43,7 +43,7 @@ fn claimed() -> RunMemory {
 fn report(run: &RunRef, n: u64, body: ReportBody) -> (Pending, Answer) {
     let (reply, answer) = Reply::channel();
     let request = Digest::of(&n.to_be_bytes());
-    let report = RunReport { run: run.clone(), n, request, acknowledged: Seq(3), body, reply };
+    let report = RunReport { run: run.clone(), n, request, acknowledged: Seq(3), body, room: None, reply };
     (Pending { work: Work::Report(report), attempts: 0, refused: None }, answer)
 }
 

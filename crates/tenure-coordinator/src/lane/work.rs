@@ -15,7 +15,7 @@ use tenure_core::{
     settlement::EndReport,
 };
 use tenure_store::{AppendOutcome, StoreError};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::patience::Unanswered;
 
@@ -61,6 +61,8 @@ pub(crate) struct RunReport {
     pub(crate) acknowledged: Seq,
     /// What is reported.
     pub(crate) body: ReportBody,
+    /// Its share of what may wait, in bytes; none: not queued yet.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
     /// Who is told what became of it.
     pub(crate) reply: Reply<Result<ReportAnswer, LaneError>>,
 }
@@ -196,7 +198,27 @@ impl<A> fmt::Debug for Reply<A> {
     }
 }
 
+impl ReportBody {
+    /// The bytes of the values that it carries.
+    pub(crate) fn size_bytes(&self) -> usize {
+        match self {
+            Self::Records(drafts) => {
+                drafts.iter().filter_map(|draft| draft.value.as_ref()).map(|value| value.value.len()).sum()
+            }
+            Self::End(end, _) => end.result.as_ref().map_or(0, |result| result.value.len()),
+        }
+    }
+}
+
 impl Work {
+    /// The bytes that it carries.
+    pub(crate) fn size_bytes(&self) -> usize {
+        match self {
+            Self::Remember { .. } | Self::Decide(_) => 0,
+            Self::Report(report) => report.body.size_bytes(),
+        }
+    }
+
     /// The job that it is about.
     pub(crate) fn job(&self) -> JobKey {
         match self {

@@ -2,7 +2,7 @@
 //! admits, ids are minted, the first two records are sealed. Nothing is cached: a submission that comes after an apply is
 //! admitted under what was applied, on every coordinator.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use tenure_core::{
     admission::{Admitted, Submission, admit_submission},
@@ -39,6 +39,7 @@ pub(super) struct Admissions {
 /// An agent as it is at present.
 struct Revision {
     declaration: Declaration,
+    document: Arc<[u8]>,
     bundle: Option<PolicyBundle>,
 }
 
@@ -77,7 +78,8 @@ impl Admissions {
             Refusal::new(Reason::UnknownAgent, words).with_detail("agent", agent).with_next("tenure agents")
         })?;
         let bundle = found.bundle_document.as_deref().map(PolicyBundle::parse).transpose()?;
-        Ok(Revision { declaration: Declaration::parse(&found.document)?, bundle })
+        let declaration = Declaration::parse(&found.document)?;
+        Ok(Revision { declaration, document: found.document.into(), bundle })
     }
 
     fn admit(
@@ -90,8 +92,7 @@ impl Admissions {
         let bundle = revision.bundle.as_ref();
         let admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
         let new = self.seal(&caller.tenant, caller.principal.clone(), &admitted)?;
-        let document = revision.declaration.document().to_vec();
-        Ok(SealedJob { new, document, input: admitted.submission.input })
+        Ok(SealedJob { new, document: revision.document.clone(), input: admitted.submission.input })
     }
 
     fn seal(&self, tenant: &Tenant, by: Principal, admitted: &Admitted) -> Result<NewJob, Refusal> {

@@ -107,7 +107,7 @@ pub(super) fn claimed_run(job: SealedJob, outcome: &Submitted) -> Option<Claimed
         attempt: 1,
         cause: Cause::Dispatch,
         declaration: new.declaration,
-        document,
+        document: document.to_vec(),
         input,
         deadline_at: *deadline_at,
         now: *now,

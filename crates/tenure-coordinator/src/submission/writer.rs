@@ -67,7 +67,7 @@ impl Writer {
         let mut sizes = Vec::with_capacity(batch.len());
         let (mut news, mut beside, mut matches) = (Vec::new(), Vec::new(), Vec::new());
         for group in batch {
-            sizes.push((group.jobs.len(), group.reply));
+            sizes.push((group.jobs.len(), group.room, group.reply));
             for mut job in group.jobs {
                 matches.push(match_worker(&mut job.new, &workers, ready_count, now));
                 beside.push((job.document, job.input));
@@ -82,7 +82,7 @@ impl Writer {
             self.follow_up(SealedJob { new, document, input }, matched, outcome.as_ref().ok()).await;
             answers.push_back(outcome);
         }
-        for (size, reply) in sizes {
+        for (size, _room, reply) in sizes {
             // An asker that went away is no error.
             let _ = reply.send(answers.drain(..size.min(answers.len())).collect());
         }
@@ -157,6 +157,6 @@ impl Failed {
 
 impl Group {
     fn size(&self) -> (usize, usize) {
-        (self.jobs.len(), self.jobs.iter().map(|job| job.input.len() + job.document.len()).sum())
+        (self.jobs.len(), self.jobs.iter().map(SealedJob::size_bytes).sum())
     }
 }
