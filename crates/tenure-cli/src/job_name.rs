@@ -1,5 +1,6 @@
-//! How a job is named on the command line: a whole id, or an ending of it. The ellipsis of a short id may be pasted with
-//! it. Whether the name fits one job is looked up by the coordinator; one that cannot fit any is refused here.
+//! What a verb that acts is given: the job's name and the reason. A job is named by its whole id or by an ending of it; the
+//! ellipsis of a short id may be pasted with it. Whether the name fits one job is looked up by the coordinator; one that
+//! cannot fit any is refused here.
 
 use tenure_core::limits::JOB_ENDING_MIN_DIGITS;
 
@@ -18,7 +19,7 @@ pub(crate) fn parse_job_name(given: &str) -> Result<String, String> {
     Ok(bare.to_ascii_lowercase())
 }
 
-/// The only job of a list that has one; for verbs that show one.
+/// The reason of a verb that acts; a blank one would stand in the journal and say nothing.
 pub(crate) fn require_reason(why: &str) -> Result<&str, Failure> {
     let trimmed = why.trim();
     if trimmed.is_empty() {
