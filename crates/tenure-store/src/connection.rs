@@ -45,6 +45,31 @@ impl Default for StoreOptions {
     }
 }
 
+impl StoreOptions {
+    /// What every connection sets. Behind a pooler that refuses such settings they belong into the role's
+    /// (`ALTER ROLE … SET`).
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let ms = |timeout: Duration| timeout.as_millis().to_string();
+        vec![
+            ("default_transaction_isolation", "read committed".to_owned()),
+            ("synchronous_commit", "on".to_owned()),
+            ("timezone", "UTC".to_owned()),
+            ("statement_timeout", ms(DATABASE_STATEMENT_TIMEOUT)),
+            ("lock_timeout", ms(self.lock_timeout)),
+            ("idle_in_transaction_session_timeout", ms(DATABASE_IDLE_TRANSACTION_TIMEOUT)),
+            // Compiling a plan costs more than any of ours runs.
+            ("jit", "off".to_owned()),
+            // Every statement looks rows up by key, one by one. A plan that reads a table whole is right only while the
+            // table is small, and would be kept by a connection that prepared it then.
+            ("enable_seqscan", "off".to_owned()),
+            ("enable_bitmapscan", "off".to_owned()),
+            ("enable_hashjoin", "off".to_owned()),
+            ("enable_mergejoin", "off".to_owned()),
+        ]
+    }
+}
+
 /// The database. Cheap to clone; all clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -100,21 +125,7 @@ impl Store {
 
 fn connect_options(url: &str, options: &StoreOptions) -> Result<PgConnectOptions, StoreError> {
     let parsed = PgConnectOptions::from_str(url).map_err(StoreError::invalid_url)?;
-    Ok(parsed.application_name(&options.application_name).options([
-        ("default_transaction_isolation", "read committed".to_owned()),
-        ("synchronous_commit", "on".to_owned()),
-        ("timezone", "UTC".to_owned()),
-        // Compiling a plan costs more than any of ours runs.
-        ("jit", "off".to_owned()),
-        // Every statement looks rows up by key, one by one. A plan that reads a table whole is right only while the table is
-        // small, and would be kept by a connection that prepared it then.
-        ("enable_seqscan", "off".to_owned()),
-        ("enable_hashjoin", "off".to_owned()),
-        ("enable_mergejoin", "off".to_owned()),
-        ("statement_timeout", DATABASE_STATEMENT_TIMEOUT.as_millis().to_string()),
-        ("lock_timeout", options.lock_timeout.as_millis().to_string()),
-        ("idle_in_transaction_session_timeout", DATABASE_IDLE_TRANSACTION_TIMEOUT.as_millis().to_string()),
-    ]))
+    Ok(parsed.application_name(&options.application_name).options(options.settings()))
 }
 
 fn pool_options(connections_max: u32, options: &StoreOptions) -> PgPoolOptions {

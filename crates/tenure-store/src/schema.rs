@@ -1,7 +1,7 @@
 //! The schema's version: what was applied, what this release knows, and the applying. Migrations are numbered and only go
 //! forward; they are embedded in the program.
 
-use sqlx::{ConnectOptions as _, Connection as _, migrate::Migrator, query_file};
+use sqlx::{migrate::Migrator, postgres::PgPoolOptions, query_file};
 
 use crate::{Store, StoreError};
 
@@ -46,10 +46,12 @@ impl Store {
     }
 
     async fn apply_migrations(&self) -> Result<(), StoreError> {
-        let attempted = StoreError::while_doing("connecting in order to migrate");
-        let mut connection = self.patient_options().connect().await.map_err(attempted)?;
-        MIGRATOR.run(&mut connection).await.map_err(StoreError::migrate)?;
-        connection.close().await.map_err(StoreError::while_doing("ending the migration"))
+        // A pool, because what borrows a single connection here could not be moved between threads.
+        let pool = PgPoolOptions::new().max_connections(1).connect_with(self.patient_options()).await;
+        let pool = pool.map_err(StoreError::while_doing("connecting in order to migrate"))?;
+        let applied = MIGRATOR.run(&pool).await;
+        pool.close().await;
+        applied.map_err(StoreError::migrate)
     }
 
     async fn read_schema(&self) -> Result<SchemaState, StoreError> {

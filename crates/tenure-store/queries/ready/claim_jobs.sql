@@ -2,9 +2,9 @@
 -- claim, and with it the lease, the job's row and the end of its row in the queue.
 --
 -- The guard: the term is open, has not lapsed by this statement's time, and the attach is the current one; the timeline and
--- generation are the present ones; the head is the one that was read. None of it is a lock: a claim may commit just after
--- its term was closed. Its worker refuses it, and the sweep finds it, because it reads every unreleased lease under a
--- closed term. A writer who did not see the claim cannot append after it: the position is taken.
+-- generation are the present ones; the job is ready and its head is the one that was read. None of it is a lock: a claim
+-- may commit just after its term was closed. Its worker refuses it, and the sweep finds it, because it reads every
+-- unreleased lease under a closed term. A writer who did not see the claim cannot append after it: the position is taken.
 --
 -- Indexes: the primary keys.
 WITH present AS MATERIALIZED (
@@ -25,6 +25,7 @@ admitted AS MATERIALIZED (
     ) AS a (no, tenant, job, seq, head_hash, epoch, run, at, bytes, hash, secret_hash)
     CROSS JOIN holder AS o
     WHERE (SELECT p.generation FROM present AS p) = $4
+        AND (SELECT j.state FROM jobs AS j WHERE j.tenant = a.tenant AND j.job = a.job) = 'ready'
         AND (
             SELECT h.hash FROM journal AS h
             WHERE h.tenant = a.tenant AND h.job = a.job AND h.seq = a.seq - 1 AND h.epoch < a.epoch

@@ -4,8 +4,15 @@
 
 mod fleet;
 
-mod submission;
+mod schema;
 
+mod agent;
 mod append;
 mod claim;
 mod fence;
+mod listing;
+mod output;
+mod plan;
+mod submission;
+mod term;
+mod timeline;
