@@ -104,7 +104,7 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
     let supervised = supervise_process(execution, &mut process, &forwarding, prepared.stop_grace).await;
     voice.end();
     drop(socket);
-    forwarding.finish(execution).await;
+    forwarding.finish().await;
     let conclusion = conclude_run(execution, &supervised, &prepared).await;
     let fate = if supervised.was_fenced() {
         release_run(execution);
@@ -141,15 +141,11 @@ impl Forwarding {
         self.task.abort();
     }
 
-    /// Waits until everything was handed on. Whoever waits for a job and then reads its output finds all of it, where it
-    /// can be durable soon: so the end waits for that a moment.
-    async fn finish(self, execution: &Execution) {
+    /// Waits until everything was handed on.
+    async fn finish(self) {
         self.read_whole.cancel();
-        // Stopped where the run is fenced; then there is nothing to wait for.
-        if self.task.await.is_ok() {
-            let flushed = execution.context.outbox.flush_output(&execution.grant.run);
-            let _ = timeout(limits::OUTPUT_SETTLE_TIMEOUT, flushed).await;
-        }
+        // An error is a stop: the run is fenced, and nobody waits for its output.
+        let _ = self.task.await;
     }
 }
 
@@ -178,8 +174,11 @@ async fn forward_output(
     }
 }
 
-/// Reports the end until it is answered, and holds the run no longer.
+/// Reports the end until it is answered, and holds the run no longer. Whoever waits for a job and then reads its output
+/// finds all of it, where it can be durable soon: so the end waits for that a moment.
 async fn settle_run(execution: &Execution, conclusion: Conclusion) -> EndFate {
+    let flushed = execution.context.outbox.flush_output(&execution.grant.run);
+    let _ = timeout(limits::OUTPUT_SETTLE_TIMEOUT, flushed).await;
     let fate = report_end(execution, conclusion).await;
     info!(?fate, "the run is over");
     release_run(execution);

@@ -8,7 +8,10 @@ use tenure_core::{
 };
 use uuid::Uuid;
 
-use crate::{grant::RunGrant, guardian::BootInstant};
+use crate::{
+    grant::RunGrant,
+    guardian::{BootInstant, RunSecret},
+};
 
 /// Run 1 of a job that is told apart by `number`, under epoch 1.
 pub(crate) fn run_ref(number: u128) -> RunRef {
@@ -27,7 +30,7 @@ pub(crate) fn run_grant(number: u128) -> RunGrant {
         run: run_ref(number),
         term: Term(7),
         attach: Attach(2),
-        secret: [9; 32],
+        secret: RunSecret::from_bytes([9; 32]),
         agent: "greeter".to_owned(),
         declaration: Bytes::from_static(br#"{"command":["true"]}"#),
         input: Bytes::new(),

@@ -19,7 +19,7 @@ use tenure_proto::{
     v1,
 };
 
-use crate::guardian::BootInstant;
+use crate::guardian::{BootInstant, RunSecret};
 
 /// A run to carry out.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct RunGrant {
     pub(crate) run: RunRef,
     pub(crate) term: Term,
     pub(crate) attach: Attach,
-    pub(crate) secret: [u8; 32],
+    pub(crate) secret: RunSecret,
     pub(crate) agent: String,
     pub(crate) declaration: Bytes,
     pub(crate) input: Bytes,
@@ -74,7 +74,7 @@ impl RunGrant {
             run: read_run_ref(grant.run.as_ref())?,
             term: Term(grant.term),
             attach: Attach(grant.attach),
-            secret: read_bytes_32("secret", &grant.secret)?,
+            secret: RunSecret::from_bytes(read_bytes_32("secret", &grant.secret)?),
             agent: grant.agent,
             declaration: grant.declaration,
             input: grant.input,

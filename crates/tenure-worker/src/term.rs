@@ -5,6 +5,7 @@
 //! Neighbours: `attachment` sends the renewals and hands the answers in; `executor` and every guardian obey the deadline.
 
 use std::{
+    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -19,12 +20,22 @@ use tokio::sync::watch;
 
 use crate::guardian::BootInstant;
 
+/// What proves that an attach comes from its registration. Printing it prints that there is one.
+#[derive(Clone)]
+struct AttachSecret(Bytes);
+
+impl fmt::Debug for AttachSecret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("AttachSecret(..)")
+    }
+}
+
 /// A term that was opened for this worker.
 #[derive(Debug)]
 pub(crate) struct HeldTerm {
     number: Term,
     generation: Generation,
-    secret: Bytes,
+    secret: AttachSecret,
     ttl: Duration,
     /// The number of the last answer that arrived.
     echo: AtomicU64,
@@ -41,7 +52,7 @@ impl HeldTerm {
         Ok(Self {
             number: Term(response.term),
             generation: Generation(response.generation),
-            secret: response.secret,
+            secret: AttachSecret(response.secret),
             ttl,
             echo: AtomicU64::new(response.answer),
             deadline: watch::Sender::new(local_deadline(sent, ttl)),
@@ -60,7 +71,7 @@ impl HeldTerm {
 
     /// What proves that an attach comes from this registration.
     pub(crate) fn secret(&self) -> Bytes {
-        self.secret.clone()
+        self.secret.0.clone()
     }
 
     /// How long the term lives without a renewal.
@@ -145,6 +156,16 @@ mod tests {
         term.receive_answer(300);
         term.receive_answer(200);
         assert_eq!(term.echo(), 300);
+    }
+
+    #[test]
+    fn printing_a_term_does_not_print_its_secret() {
+        let ttl = Some(prost_types::Duration { seconds: 30, nanos: 0 });
+        let secret = Bytes::from_static(b"hunter2");
+        let response = RegisterWorkerResponse { ttl, secret, ..Default::default() };
+        let term = HeldTerm::open(response, START).unwrap();
+        assert_eq!(term.secret(), "hunter2");
+        assert!(!format!("{term:?}").contains("hunter2"));
     }
 
     #[test]

@@ -73,7 +73,11 @@ fn unanswered_limit(stream: &Stream) -> Instant {
 }
 
 /// Hands one message on. Returns why the stream is over, where it is.
-fn handle_message(stream: &Stream, credits: &mut CreditBook, message: Option<Message>) -> Option<StreamEnd> {
+fn handle_message(
+    stream: &mut Stream,
+    credits: &mut CreditBook,
+    message: Option<Message>,
+) -> Option<StreamEnd> {
     let read = match message {
         Some(Message::Grant(grant)) => {
             credits.use_one();
@@ -90,7 +94,8 @@ fn handle_message(stream: &Stream, credits: &mut CreditBook, message: Option<Mes
         }
         // A second answer to the hello, or a kind of a later release.
         Some(Message::Attached(_)) | None => {
-            debug!("a message of an unknown kind is ignored");
+            stream.unknown_messages += 1;
+            debug!(ignored = stream.unknown_messages, "a message of an unknown kind is ignored");
             Ok(())
         }
     };

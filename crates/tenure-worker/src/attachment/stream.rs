@@ -38,6 +38,8 @@ pub(super) struct Stream {
     pub(super) attach: Attach,
     pub(super) incoming: Streaming<AttachResponse>,
     pub(super) renewals: Arc<Mutex<Renewals>>,
+    /// Messages of a kind that this release does not know.
+    pub(super) unknown_messages: u64,
     outgoing: mpsc::Sender<AttachRequest>,
 }
 
@@ -73,6 +75,7 @@ async fn try_open(context: &Arc<WorkerContext>, term: &Arc<HeldTerm>) -> Result<
         attach: Attach(attached.attach),
         incoming,
         renewals: Arc::new(Mutex::new(renewals)),
+        unknown_messages: 0,
         outgoing,
     })
 }

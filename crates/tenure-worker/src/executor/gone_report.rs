@@ -30,7 +30,7 @@ async fn report_until_answered(execution: &Execution, end: RunEnd) {
         job_id: run.job.to_string(),
         epoch: run.epoch.0,
         generation: run.generation.0,
-        secret: Bytes::copy_from_slice(&execution.grant.secret),
+        secret: Bytes::copy_from_slice(execution.grant.secret.as_bytes()),
         // The child was well and did not pay for what befell its worker.
         ended_by_guardian: end == RunEnd::ContactLost,
         end: Some(write_run_end(&end)),

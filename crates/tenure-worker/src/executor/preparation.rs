@@ -16,7 +16,7 @@ use tracing::warn;
 use super::Execution;
 use crate::{
     grant::RunGrant,
-    guardian::{BootInstant, ReportIdentity, RunSecret},
+    guardian::{BootInstant, ReportIdentity},
     runner::{
         EnvironmentPlan, GuardLink, ProcessCommand, ProcessSpec, ProcessStdin, Redactor, ResourceLimits,
         RunDirectory, RunFiles, RunUser, compose_environment, ensure_socket_path, resolve_user,
@@ -165,7 +165,7 @@ fn compose_link(execution: &Execution) -> GuardLink {
             job: grant.run.job.to_string(),
             epoch: grant.run.epoch.0,
             generation: grant.run.generation.0,
-            secret: RunSecret::from_bytes(grant.secret.to_vec()),
+            secret: grant.secret.clone(),
             endpoints: execution.context.endpoints.addresses().to_vec(),
             ttl_ms: duration_ms(term.ttl()),
         }),
