@@ -71,6 +71,8 @@ pub const QUEUE_SLACK: u64 = 1_000;
 pub const TAIL_MAX_ROWS: u32 = 1_024;
 /// Most delayed jobs that become claimable in one pass.
 pub const DUE_MAX_JOBS: u32 = 1_000;
+/// Jobs of the queue that one look for reached deadlines reads.
+pub const OVERDUE_PAGE_JOBS: u32 = 1_000;
 /// Most lost grants that are named in one answer.
 pub const LOST_GRANTS_MAX: u32 = 1_000;
 

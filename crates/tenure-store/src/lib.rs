@@ -37,7 +37,7 @@ pub use journal::{StoredRecord, Tail, TailRow};
 pub use lease::{LostGrant, RunSecret};
 pub use output::{OutputChunk, OutputStream};
 pub use partition::PartitionReport;
-pub use ready::DueReport;
+pub use ready::{DueReport, OverduePage};
 pub use schema::SchemaState;
 pub use submission::{EagerClaim, NewJob, SubmissionKey, Submitted};
 pub use term::{

@@ -1,11 +1,18 @@
-//! The queue of ready jobs, as far as it is not claims: delayed jobs become claimable when they are due.
+//! The queue of ready jobs, as far as it is not claims: delayed jobs become claimable when they are due, and those whose
+//! session's deadline is reached are found also where no worker wants them.
 
 use jiff::Timestamp;
-use tenure_core::limits::DUE_MAX_JOBS;
+use sqlx::query_file;
+use tenure_core::{
+    id::{JobId, Tenant},
+    limits::{DUE_MAX_JOBS, OVERDUE_PAGE_JOBS},
+    plan::JobFacts,
+};
+use uuid::Uuid;
 
 use crate::{
     Store, StoreError,
-    stored::{from_bigint, instant},
+    stored::{Reader, from_bigint, instant},
     timestamp::Stamp,
 };
 
@@ -20,7 +27,44 @@ pub struct DueReport {
     pub now: Timestamp,
 }
 
+/// A page of the queue, and what in it is overdue.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OverduePage {
+    /// Jobs whose session's deadline is reached. They are still ready; the caller concludes them.
+    pub overdue: Vec<JobFacts>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<(Tenant, JobId)>,
+}
+
 impl Store {
+    /// Looks through a page of the queue (`limits::OVERDUE_PAGE_JOBS`) for jobs whose session's deadline is reached.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_overdue_jobs(
+        &self,
+        after: Option<&(Tenant, JobId)>,
+    ) -> Result<OverduePage, StoreError> {
+        let attempted = "listing jobs whose deadline is reached";
+        let (tenant, job) = after.map_or(("", Uuid::nil()), |(tenant, job)| (tenant.as_str(), job.0));
+        let rows =
+            query_file!("queries/ready/list_overdue_jobs.sql", tenant, job, i64::from(OVERDUE_PAGE_JOBS))
+                .fetch_all(&self.pool)
+                .await
+                .map_err(StoreError::while_doing(attempted))?;
+        let full = rows.len() == OVERDUE_PAGE_JOBS as usize;
+        let (mut wanted, mut last) = (Vec::new(), None);
+        for row in rows {
+            let key = (Reader(attempted).tenant(row.tenant)?, JobId(row.job));
+            last = Some(key.clone());
+            if row.overdue == Some(true) {
+                wanted.push(key);
+            }
+        }
+        let facts = self.read_facts(&wanted).await?;
+        Ok(OverduePage { overdue: facts.into_iter().flatten().collect(), next: last.filter(|_| full) })
+    }
+
     /// Gives delayed jobs that are due their numbers in the queue, at most `limits::DUE_MAX_JOBS` at once. Where more are
     /// due, `next_at` is not in the future.
     ///

@@ -134,6 +134,24 @@ async fn session_whose_deadline_is_reached_is_denied_and_stays_ready() {
 }
 
 #[tokio::test]
+async fn overdue_jobs_are_found_page_by_page_also_where_no_worker_wants_them() {
+    let fleet = Fleet::start().await;
+    let mut jobs: Vec<_> = (0..1_003).map(|_| fleet.new_job()).collect();
+    let late = [jobs[7].job, jobs[1_001].job];
+    for index in [7, 1_001] {
+        jobs[index].deadline = DeadlineSetting::CeilingS(0);
+    }
+    jobs[8].deadline = DeadlineSetting::None;
+    fleet.store.submit_jobs(&jobs).await.unwrap();
+    let first = fleet.store.list_overdue_jobs(None).await.unwrap();
+    assert_eq!(first.overdue.iter().map(|facts| facts.job).collect::<Vec<_>>(), late[..1]);
+    assert_eq!(first.next.as_ref().map(|(_, job)| *job), Some(jobs[999].job));
+    let second = fleet.store.list_overdue_jobs(first.next.as_ref()).await.unwrap();
+    assert_eq!(second.overdue.iter().map(|facts| facts.job).collect::<Vec<_>>(), late[1..]);
+    assert_eq!(second.next, None);
+}
+
+#[tokio::test]
 async fn term_that_may_not_act_claims_nothing_and_is_told_why() {
     let fleet = Fleet::start().await;
     fleet.submit().await;

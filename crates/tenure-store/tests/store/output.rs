@@ -1,4 +1,4 @@
-//! Captured output.
+//! Captured output: written in any order, twice, late, and for runs that never were.
 
 use bytes::Bytes;
 use tenure_core::id::Run;
