@@ -4,6 +4,9 @@
 
 pub(crate) mod caller;
 
+mod call;
+mod job_request;
+
 mod agent_service;
 mod job_service;
 mod worker_service;

@@ -18,8 +18,8 @@ use tenure_store::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration}
 use tonic::{Request, Response, Status};
 
 use super::{
+    call::{answer, open, read_limit, refuse_cursor},
     caller::Caller,
-    job_service::{answer, open, read_limit, refuse_cursor},
 };
 use crate::{coordinator::Parts, refusals::refuse_store};
 

@@ -3,37 +3,33 @@
 //! jobs, lanes decide, the streams follow.
 
 use tenure_core::{
-    id::{Epoch, JobId, Run, Seq},
-    limits::{BATCH_MAX_BYTES, BATCH_MAX_JOBS, PAGE_DEFAULT, PAGE_MAX},
+    id::{Epoch, JobId, Seq},
     plan::{Decision, JobFacts},
     reason::Reason,
     refusal::Refusal,
     verb::{plan_cancel, plan_confirm_gone, plan_recover},
 };
 use tenure_proto::{
-    convert::{
-        id::read_agent_name, require, state::read_state, submission::write_refusal,
-        time::read_optional_timestamp,
-    },
-    status::refusal_to_status,
-    v1::{self, job_service_server::JobService, submit_jobs_item},
+    convert::require,
+    v1::{self, job_service_server::JobService},
 };
-use tenure_store::{JobFilter, JobRow, OutputStream};
+use tenure_store::JobRow;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::{
-    caller::{Caller, identify_caller},
+    call::{answer, open, read_limit},
+    caller::Caller,
     find_job::find_job,
+    job_request::{check_batch, read_filter, read_wish, write_item},
     job_view::{write_job, write_record},
-    output_stream::{OutputWish, send_output},
+    output_stream::send_output,
     record_stream::watch_records,
 };
 use crate::{
     coordinator::Parts,
     lane::work::{Decided, Planner},
-    patience::within,
     refusals::{refuse_decision, refuse_missing, refuse_store},
 };
 
@@ -304,101 +300,4 @@ impl JobService for Jobs {
         })
         .await
     }
-}
-
-/// Who asks, and what.
-pub(super) fn open<M>(request: Request<M>) -> (Caller, M) {
-    let (metadata, extensions, message) = request.into_parts();
-    (identify_caller(&metadata, &extensions), message)
-}
-
-/// An answer or a refusal, as it goes onto the wire. A database that never answers is one, within the bound.
-pub(super) async fn answer<M>(
-    outcome: impl Future<Output = Result<M, Refusal>>,
-) -> Result<Response<M>, Status> {
-    let outcome = within(outcome).await.unwrap_or_else(|unanswered| Err(unanswered.into()));
-    outcome.map(Response::new).map_err(|refusal| refusal_to_status(&refusal))
-}
-
-/// The limit of a page: 0 means the default.
-pub(super) fn read_limit(given: u32, default: u32) -> Result<u32, Refusal> {
-    match given {
-        0 => Ok(default),
-        1..=PAGE_MAX => Ok(given),
-        _ => {
-            let words = format!("a page of {given} was asked for, and at most {PAGE_MAX} are given");
-            Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "limit"))
-        }
-    }
-}
-
-fn check_batch(submissions: &[v1::Submission]) -> Result<(), Refusal> {
-    let bytes: usize = submissions.iter().map(|submission| submission.input.len()).sum();
-    if submissions.len() > BATCH_MAX_JOBS || bytes > BATCH_MAX_BYTES {
-        let words = format!(
-            "the batch has {} submissions with {bytes} bytes of input, and at most {BATCH_MAX_JOBS} with \
-             {BATCH_MAX_BYTES} bytes are taken",
-            submissions.len()
-        );
-        return Err(Refusal::new(Reason::BatchTooLarge, words));
-    }
-    Ok(())
-}
-
-fn write_item(outcome: Result<v1::Admitted, Refusal>) -> v1::SubmitJobsItem {
-    let outcome = match outcome {
-        Ok(admitted) => submit_jobs_item::Outcome::Admitted(admitted),
-        Err(refusal) => submit_jobs_item::Outcome::Refused(write_refusal(&refusal)),
-    };
-    v1::SubmitJobsItem { outcome: Some(outcome) }
-}
-
-fn read_filter(request: v1::ListJobsRequest) -> Result<JobFilter, Refusal> {
-    let states = request.states.iter().map(|state| read_state("states", *state)).collect::<Result<_, _>>()?;
-    let agent = Some(request.agent).filter(|agent| !agent.is_empty());
-    let before = match request.cursor.as_str() {
-        "" => None,
-        cursor => Some(cursor.parse::<JobId>().map_err(|_| refuse_cursor(cursor))?),
-    };
-    Ok(JobFilter {
-        states,
-        agent: agent.map(|agent| read_agent_name("agent", &agent)).transpose()?,
-        since: read_optional_timestamp("since", request.since.as_ref())?,
-        labels: request.labels.into_iter().collect(),
-        before,
-        limit: read_limit(request.limit, PAGE_DEFAULT)?,
-    })
-}
-
-/// A cursor that no page had.
-pub(super) fn refuse_cursor(cursor: &str) -> Refusal {
-    Refusal::new(Reason::InvalidCursor, format!("{cursor:?} is no cursor of a page of this listing"))
-}
-
-fn read_wish(caller: Caller, row: &JobRow, request: &v1::ReadOutputRequest) -> Result<OutputWish, Refusal> {
-    let stream = match v1::OutputStream::try_from(request.stream) {
-        Ok(v1::OutputStream::Unspecified) => None,
-        Ok(v1::OutputStream::Stdout) => Some(OutputStream::Stdout),
-        Ok(v1::OutputStream::Stderr) => Some(OutputStream::Stderr),
-        Err(_) => return Err(Refusal::new(Reason::InvalidArgument, "the field stream has an unknown value")),
-    };
-    if request.run > row.run.0 {
-        let words = format!(
-            "job {} has had {} runs, and run {} was asked for",
-            row.job.short(),
-            row.run,
-            request.run
-        );
-        return Err(Refusal::new(Reason::RunNotFound, words).with_detail("runs", row.run));
-    }
-    let run = if request.run == 0 { row.run } else { Run(request.run) };
-    Ok(OutputWish {
-        tenant: caller.tenant,
-        job: row.job,
-        run,
-        later_runs: request.run == 0 && request.follow,
-        follow: request.follow,
-        stream,
-        skip_chunks: request.skip_chunks,
-    })
 }

@@ -24,8 +24,8 @@ use tenure_store::{NewTerm, TermRefusal, WorkerRow};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
+    call::{answer, open, read_limit, refuse_cursor},
     caller::Caller,
-    job_service::{answer, open, read_limit, refuse_cursor},
 };
 use crate::{
     attachment::{AttachStream, serve_attachment},
