@@ -6,8 +6,8 @@ use tenure_client::job::Job;
 use crate::{
     context::Context,
     failure::Failure,
-    job_name::require_reason,
     selection::{Selection, select_jobs},
+    why::require_reason,
 };
 
 /// Cancel jobs; a running child is ended first

@@ -4,18 +4,12 @@
 use clap::Args;
 use tenure_core::id::Epoch;
 
-use crate::{
-    cancel::act_on_each,
-    context::Context,
-    failure::Failure,
-    job_name::{parse_job_name, require_reason},
-};
+use crate::{cancel::act_on_each, context::Context, failure::Failure, why::require_reason};
 
 /// Vouch that a run's child is gone, so that its job may go on
 #[derive(Debug, Args)]
 pub(crate) struct ConfirmGoneArgs {
     /// The job.
-    #[arg(value_parser = parse_job_name)]
     job: String,
     /// The epoch of the run, as `tenure job` shows it.
     #[arg(long, value_name = "N")]

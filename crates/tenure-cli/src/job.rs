@@ -9,7 +9,6 @@ use tenure_core::job::State;
 use crate::{
     context::Context,
     failure::Failure,
-    job_name::parse_job_name,
     printer::{Printer, harmless},
     relative::{format_instant, format_since},
 };
@@ -18,7 +17,6 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
     /// The job.
-    #[arg(value_parser = parse_job_name)]
     job: String,
 }
 

@@ -6,7 +6,6 @@ use tenure_core::id::Seq;
 use crate::{
     context::Context,
     failure::Failure,
-    job_name::parse_job_name,
     journal_line::{format_record, record_object},
 };
 
@@ -14,7 +13,6 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct JournalArgs {
     /// The job.
-    #[arg(value_parser = parse_job_name)]
     job: String,
     /// Begin at this position.
     #[arg(long, default_value_t = 1, value_name = "SEQ")]
@@ -28,7 +26,6 @@ pub(crate) struct JournalArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// The job.
-    #[arg(value_parser = parse_job_name)]
     job: String,
     /// Begin at this position.
     #[arg(long, default_value_t = 1, value_name = "SEQ")]

@@ -10,10 +10,10 @@ mod printer;
 mod context;
 mod data_home;
 mod database;
-mod job_name;
 mod label;
 mod relative;
 mod table;
+mod why;
 
 mod agents;
 mod apply;

@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 use tenure_client::output::{OutputChunk, OutputRequest, OutputStream};
 use tenure_core::id::Run;
 
-use crate::{context::Context, failure::Failure, job_name::parse_job_name, journal_line::name_bytes};
+use crate::{context::Context, failure::Failure, journal_line::name_bytes};
 
 /// Print what a job's run wrote to stdout and stderr
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// The job.
-    #[arg(value_parser = parse_job_name)]
     job: String,
     /// Of this run; otherwise of the last, and with -f also of those after it.
     #[arg(long, value_name = "N")]
@@ -29,7 +28,6 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
     /// The job.
-    #[arg(value_parser = parse_job_name)]
     job: String,
 }
 

@@ -6,8 +6,8 @@ use crate::{
     cancel::act_on_each,
     context::Context,
     failure::Failure,
-    job_name::require_reason,
     selection::{Selection, select_jobs},
+    why::require_reason,
 };
 
 /// Restart interrupted jobs, whatever their policy says

@@ -13,7 +13,6 @@ use tenure_core::{job::State, limits::PAGE_MAX};
 use crate::{
     context::Context,
     failure::Failure,
-    job_name::parse_job_name,
     jobs::parse_state,
     label::{collect_labels, parse_label},
 };
@@ -22,7 +21,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
     /// The jobs.
-    #[arg(value_parser = parse_job_name, value_name = "JOB", required_unless_present_any = ["state", "agent", "label"])]
+    #[arg(value_name = "JOB", required_unless_present_any = ["state", "agent", "label"])]
     jobs: Vec<String>,
     /// All jobs in these states.
     #[arg(long, value_name = "STATE", value_parser = parse_state, value_delimiter = ',', conflicts_with = "jobs")]

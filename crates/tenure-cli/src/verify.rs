@@ -6,13 +6,13 @@ use serde_json::json;
 
 use tenure_client::verification::VerifiedJournal;
 
-use crate::{context::Context, failure::Failure, job_name::parse_job_name};
+use crate::{context::Context, failure::Failure};
 
 /// Recompute the chain of a job's journal
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The jobs.
-    #[arg(required = true, value_parser = parse_job_name, value_name = "JOB")]
+    #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
 }
 

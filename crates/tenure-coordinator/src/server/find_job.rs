@@ -32,7 +32,8 @@ enum Name {
 
 fn read_name(named: &str) -> Result<Name, Refusal> {
     const UUID_DIGITS: usize = 32;
-    let named = named.trim().trim_start_matches('…');
+    // A short id may be pasted with its ellipsis.
+    let named = named.trim().trim_start_matches(['…', '.']);
     let digits = named.replace('-', "").to_ascii_lowercase();
     let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !hexadecimal || !(JOB_ENDING_MIN_DIGITS..=UUID_DIGITS).contains(&digits.len()) {
@@ -68,7 +69,9 @@ mod tests {
         let job = mint_job_id(jiff::Timestamp::UNIX_EPOCH);
         assert_eq!(read_name(&job.to_string()), Ok(Name::Whole(job)));
         assert_eq!(read_name(&job.0.as_simple().to_string()), Ok(Name::Whole(job)));
-        assert_eq!(read_name("…9F3C21"), Ok(Name::Ending("9f3c21".to_owned())));
+        for short in ["…9F3C21", "...9f3c21"] {
+            assert_eq!(read_name(short), Ok(Name::Ending("9f3c21".to_owned())));
+        }
     }
 
     #[test]
