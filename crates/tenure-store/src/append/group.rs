@@ -13,7 +13,7 @@ use tenure_core::{
 use super::{Append, AppendOutcome};
 
 /// Appends for one job that follow one another.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Group {
     /// Names the group within the statement.
     pub(super) no: usize,

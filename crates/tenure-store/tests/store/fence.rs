@@ -13,7 +13,7 @@ use tenure_core::{
     chain::Head,
     id::{Epoch, Seq},
 };
-use tenure_store::{Append, AppendOutcome, Store};
+use tenure_store::{Append, AppendOutcome, Store, StoreError};
 
 use crate::fleet::{Fleet, Holder, Worker, applied, claim_request};
 
@@ -173,6 +173,22 @@ async fn one_conflict_among_five_hundred_appends_leaves_the_others_and_takes_thr
             if index == 250 { AppendOutcome::Conflict } else { AppendOutcome::Applied { seq: Seq(4) } };
         assert_eq!(*outcome, expected, "append {index}");
     }
+}
+
+#[tokio::test]
+async fn batch_that_the_database_does_not_answer_is_sent_once() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let mut holders = run_jobs(&fleet, &worker, 8).await;
+    let batch: Vec<_> = holders.iter_mut().map(|holder| holder.notes(&["x"])).collect();
+    let mut lock = fleet.pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE journal IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    let report = fleet.store.append_with_retry(&batch).await;
+    assert_eq!(report.statements, 1);
+    assert!(report.outcomes.iter().all(|outcome| outcome.as_ref().is_err_and(StoreError::is_retryable)));
+    lock.rollback().await.unwrap();
+    let again = fleet.store.append_with_retry(&batch).await;
+    assert!(again.outcomes.into_iter().all(|outcome| applied(&outcome.unwrap()).is_some()));
 }
 
 async fn run_jobs(fleet: &Fleet, worker: &Worker, count: usize) -> Vec<Holder> {
