@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// A part of the fleet.
 pub(super) struct Part {
-    /// For people, for example `worker dev-1`.
+    /// For people: `coordinator`, or the name of a worker.
     pub(super) name: String,
     log: PathBuf,
     process: Child,
@@ -35,7 +35,7 @@ impl Part {
         };
         let mut command = Command::new(std::env::current_exe().map_err(refuse)?);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
-        command.stderr(File::create(&log).map_err(refuse)?);
+        command.stderr(File::options().create(true).append(true).open(&log).map_err(refuse)?);
         bind_to_parent(&mut command);
         configure(&mut command);
         let process = command.spawn().map_err(refuse)?;

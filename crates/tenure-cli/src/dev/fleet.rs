@@ -4,8 +4,11 @@
 use std::{
     collections::BTreeSet,
     future::poll_fn,
+    io,
     net::SocketAddr,
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
+    process::ExitStatus,
     task::Poll,
     time::Duration,
 };
@@ -31,6 +34,7 @@ pub(super) struct Fleet {
     coordinator: Part,
     workers: Vec<Part>,
     endpoint: String,
+    directory: PathBuf,
 }
 
 impl Fleet {
@@ -41,17 +45,15 @@ impl Fleet {
         listen: SocketAddr,
         workers: u32,
     ) -> Result<Self, Failure> {
-        let logs = directory.join("logs");
-        std::fs::create_dir_all(&logs).map_err(|error| {
-            Failure::caused(Refusal::new(Reason::Internal, format!("making {}", logs.display())), &error)
-        })?;
+        let logs = make_logs(directory)?;
         let (coordinator, endpoint) =
             start_coordinator(database_url, listen, logs.join("coordinator.log")).await?;
         // The database's clock is this machine's.
         let since = Timestamp::now();
-        let mut fleet = Self { coordinator, workers: Vec::new(), endpoint };
+        let mut fleet = Self { coordinator, workers: Vec::new(), endpoint, directory: directory.to_owned() };
         for number in 1..=workers {
-            fleet.start_worker(&format!("dev-{number}"), directory, &logs)?;
+            let worker = fleet.start_worker(&format!("dev-{number}"))?;
+            fleet.workers.push(worker);
         }
         fleet.wait_for_workers(since, workers).await?;
         Ok(fleet)
@@ -67,13 +69,9 @@ impl Fleet {
         apply_to(context, &self.client()?, file, false).await
     }
 
-    /// Waits for a signal, or for the end of a part, and stops the rest.
+    /// Serves until a signal, or until a part ends by itself, and stops the rest.
     pub(super) async fn serve(mut self, context: &Context, signals: &mut StopSignals) -> Result<(), Failure> {
-        let served = tokio::select! {
-            () = signals.next() => Ok(()),
-            ended = self.coordinator.wait() => Err(self.coordinator.failure(&ended)),
-            failure = first_failure(&mut self.workers) => Err(failure),
-        };
+        let served = self.serve_until_stopped(context, signals).await;
         context.printer.remark("stopping; what still runs has its grace, unless Ctrl-C is pressed again");
         loop {
             for worker in &self.workers {
@@ -89,14 +87,35 @@ impl Fleet {
         served
     }
 
-    fn start_worker(&mut self, name: &str, directory: &Path, logs: &Path) -> Result<(), Failure> {
-        let log = logs.join(format!("worker-{name}.log"));
-        let worker = Part::start(&format!("worker {name}"), log, |command| {
+    /// A worker that somebody killed is started again, as a supervisor would: killing one is what a curious person does
+    /// first.
+    async fn serve_until_stopped(
+        &mut self,
+        context: &Context,
+        signals: &mut StopSignals,
+    ) -> Result<(), Failure> {
+        loop {
+            let (place, ended) = tokio::select! {
+                () = signals.next() => return Ok(()),
+                ended = self.coordinator.wait() => return Err(self.coordinator.failure(&ended)),
+                ended = first_end(&mut self.workers) => ended,
+            };
+            let worker = &self.workers[place];
+            if !ended.as_ref().is_ok_and(|status| status.signal().is_some()) {
+                return Err(worker.failure(&ended));
+            }
+            let name = worker.name.clone();
+            context.printer.remark(&format!("worker {name} was killed; it is started again"));
+            self.workers[place] = self.start_worker(&name)?;
+        }
+    }
+
+    fn start_worker(&self, name: &str) -> Result<Part, Failure> {
+        let log = self.directory.join("logs").join(format!("worker-{name}.log"));
+        Part::start(name, log, |command| {
             command.args(["worker", "--endpoint", &self.endpoint, "--name", name, "--data-dir"]);
-            command.arg(directory.join("workers").join(name)).stdout(std::process::Stdio::null());
-        })?;
-        self.workers.push(worker);
-        Ok(())
+            command.arg(self.directory.join("workers").join(name)).stdout(std::process::Stdio::null());
+        })
     }
 
     async fn wait_for_workers(&mut self, since: Timestamp, wanted: u32) -> Result<(), Failure> {
@@ -107,7 +126,7 @@ impl Fleet {
                 Ok(registered) => Ok(registered?),
                 Err(_elapsed) => Err(not_in_time("workers are not registered")),
             },
-            failure = first_failure(&mut self.workers) => Err(failure),
+            (place, ended) = first_end(&mut self.workers) => Err(self.workers[place].failure(&ended)),
         }
     }
 
@@ -185,18 +204,32 @@ fn not_in_time(what: &str) -> Failure {
     Failure::new(Reason::CoordinatorUnavailable, message)
 }
 
-/// The first part that ends by itself.
-async fn first_failure(parts: &mut [Part]) -> Failure {
-    let wait = async |part: &mut Part| {
-        let ended = part.wait().await;
-        part.failure(&ended)
-    };
-    let mut waits: Vec<_> = parts.iter_mut().map(|part| Box::pin(wait(part))).collect();
+/// The place of the first part that ends, and how it ended.
+async fn first_end(parts: &mut [Part]) -> (usize, io::Result<ExitStatus>) {
+    let mut waits: Vec<_> = parts.iter_mut().map(|part| Box::pin(part.wait())).collect();
     poll_fn(|waker| {
-        let ended = waits.iter_mut().map(|wait| wait.as_mut().poll(waker)).find(Poll::is_ready);
-        ended.unwrap_or(Poll::Pending)
+        let mut ended = waits.iter_mut().map(|wait| wait.as_mut().poll(waker)).enumerate();
+        ended
+            .find_map(|(place, ended)| match ended {
+                Poll::Ready(ended) => Some(Poll::Ready((place, ended))),
+                Poll::Pending => None,
+            })
+            .unwrap_or(Poll::Pending)
     })
     .await
+}
+
+/// An empty directory for the logs of this start.
+fn make_logs(directory: &Path) -> Result<PathBuf, Failure> {
+    let logs = directory.join("logs");
+    let removed = match std::fs::remove_dir_all(&logs) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    };
+    removed.and_then(|()| std::fs::create_dir_all(&logs)).map_err(|error| {
+        Failure::caused(Refusal::new(Reason::Internal, format!("making {}", logs.display())), &error)
+    })?;
+    Ok(logs)
 }
 
 async fn wait_for_all(parts: &mut [Part]) {

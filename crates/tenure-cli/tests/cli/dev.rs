@@ -1,6 +1,6 @@
 //! `tenure dev`: one command is a fleet, which goes on after a restart and leaves nothing behind.
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 
 use crate::dev_fleet::{Home, wait_until};
 
@@ -28,6 +28,19 @@ fn a_fleet_that_is_killed_leaves_no_process_behind() {
         left if left.is_empty() => Ok(()),
         left => Err(left),
     });
+}
+
+#[test]
+fn a_worker_that_is_killed_is_started_again() {
+    let home = Home::make();
+    let fleet = home.start();
+    let killed = home.worker().unwrap();
+    kill_process(killed, Signal::KILL).unwrap();
+    wait_until("another worker", || match home.worker() {
+        Some(worker) if worker != killed => Ok(()),
+        seen => Err(seen),
+    });
+    assert!(!fleet.submit(&["greet", "--input", "world", "--wait"]).is_empty());
 }
 
 #[test]

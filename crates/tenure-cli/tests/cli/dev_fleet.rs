@@ -76,6 +76,16 @@ impl Home {
         };
         fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(mentions).collect()
     }
+
+    /// The worker's process; none where there is none at this moment.
+    pub(crate) fn worker(&self) -> Option<Pid> {
+        let is_worker = |path: &PathBuf| {
+            let line = fs::read(path.join("cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(b"worker")
+        };
+        let path = self.processes().into_iter().find(is_worker)?;
+        Pid::from_raw(path.file_name()?.to_str()?.parse().ok()?)
+    }
 }
 
 /// A running fleet.
