@@ -1,6 +1,7 @@
 //! Composing one job's share of a round, purely: from what is remembered or was read, which reports are answered at once,
 //! which become records, and what must wait for the next round. Look-ups go before fencing: a report that is in the
-//! journal already gets its first answer, whoever holds the job by now. A success is written from memory; every other end
+//! journal already gets its first answer, whoever holds the job by now; one whose first copy is only composed waits until
+//! that is written. A success is written from memory; every other end
 //! is decided from facts. Neighbours: `round` reads and writes, `memory` judges numbers, the core plans.
 
 use std::collections::VecDeque;
@@ -8,6 +9,7 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
+    id::Seq,
     plan::{Changes, Decision, JobFacts, Plan},
     reason::Reason,
     record::{Draft, Header, SealError, SealedRecord, seal_records},
@@ -67,12 +69,14 @@ pub(crate) fn compose_job(
     let mut composed: Vec<Composed> = Vec::new();
     // Tail and facts were read for the piece of work that is at the front.
     let mut front = true;
+    // The memory goes ahead of the journal while the round is composed; up to here it is in the journal.
+    let durable = known.memory.as_ref().map_or(Seq(0), |memory| memory.head.seq);
     while let Some(pending) = queue.pop_front() {
         let (attempts, refused) = (pending.attempts, pending.refused);
         let step = match pending.work {
             Work::Remember { .. } => Step::Answered,
             Work::Report(report) => {
-                compose_report(&mut known, Turn { attempts, refused, front, now }, report)
+                compose_report(&mut known, Turn { attempts, refused, front, durable, now }, report)
             }
             Work::Decide(decide) if !front => {
                 Step::Wait(Pending { work: Work::Decide(decide), attempts, refused })
@@ -101,6 +105,8 @@ struct Turn {
     attempts: u32,
     refused: Option<AppendOutcome>,
     front: bool,
+    /// The last position that is in the journal, whatever this round has composed.
+    durable: Seq,
     now: Timestamp,
 }
 
@@ -119,8 +125,10 @@ fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
         return turn.wait(report);
     }
     match memory.judge_append(report.n, report.request) {
+        // The number is used by an append of this very round, which may yet fail: nothing can be said before it is written.
+        Standing::Repeated(seq) | Standing::Conflicting(seq) if seq > turn.durable => turn.wait(report),
         Standing::Repeated(seq) => answer(report, ReportAnswer::Applied(seq)),
-        Standing::Conflicting => {
+        Standing::Conflicting(_) => {
             let refusal = refuse_number(&report, "was sent with other contents before");
             answer(report, ReportAnswer::Refused(refusal))
         }

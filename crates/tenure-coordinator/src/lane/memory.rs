@@ -60,8 +60,8 @@ pub(crate) enum Standing {
     Fresh,
     /// It is there; the seq of its last record.
     Repeated(Seq),
-    /// Its number is there with other contents.
-    Conflicting,
+    /// Its number is there with other contents; the seq of their last record.
+    Conflicting(Seq),
     /// Its number is not above the highest, and it is not among those that are known.
     Unknown,
 }
@@ -88,7 +88,7 @@ impl RunMemory {
     pub(crate) fn judge_append(&self, n: u64, request: Digest) -> Standing {
         match self.appends.iter().find(|known| known.n == n) {
             Some(known) if known.request == request => Standing::Repeated(known.last_seq),
-            Some(_) => Standing::Conflicting,
+            Some(known) => Standing::Conflicting(known.last_seq),
             None if n > self.highest_n => Standing::Fresh,
             None => Standing::Unknown,
         }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(memory.judge_append(1, Digest::of(b"a")), Standing::Fresh);
         grow(&mut memory, 1, b"a");
         assert_eq!(memory.judge_append(1, Digest::of(b"a")), Standing::Repeated(Seq(4)));
-        assert_eq!(memory.judge_append(1, Digest::of(b"b")), Standing::Conflicting);
+        assert_eq!(memory.judge_append(1, Digest::of(b"b")), Standing::Conflicting(Seq(4)));
         assert_eq!(memory.judge_append(2, Digest::of(b"a")), Standing::Fresh);
     }
 

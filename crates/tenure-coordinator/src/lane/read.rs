@@ -67,7 +67,7 @@ impl Lane {
             (Standing::Fresh, ReportBody::End(end, _)) => {
                 Want { tail: None, facts: end_needs_facts(end, &memory.notices) }
             }
-            (Standing::Fresh | Standing::Repeated(_) | Standing::Conflicting, _) => Want::default(),
+            (Standing::Fresh | Standing::Repeated(_) | Standing::Conflicting(_), _) => Want::default(),
         }
     }
 

@@ -53,6 +53,15 @@ fn note(run: &RunRef, n: u64) -> (Pending, Answer) {
     report(run, n, ReportBody::Records(vec![draft]))
 }
 
+/// A copy of the note with this number, or another note under the same number.
+fn copy(run: &RunRef, n: u64, text: &str) -> (Pending, Answer) {
+    let (mut pending, answer) = note(run, n);
+    if let Work::Report(report) = &mut pending.work {
+        report.request = Digest::of(text.as_bytes());
+    }
+    (pending, answer)
+}
+
 fn end(run: &RunRef, n: u64, end: RunEnd, last_notice: Seq) -> (Pending, Answer) {
     let report_of_end = EndReport { epoch: run.epoch, end, result: None, output_chunks: 0, last_notice };
     report(run, n, ReportBody::End(Box::new(report_of_end), Principal::fleet("worker w1")))
@@ -128,6 +137,84 @@ fn an_end_that_has_not_seen_the_last_notice_is_answered_with_it() {
     let (composed, left) = compose(&run, remembered(memory), [end]);
     assert_eq!((composed.len(), left.len()), (0, 0));
     assert!(matches!(told(answer), ReportAnswer::Notice(notice) if notice.seq == Seq(4)));
+}
+
+/// All sequences of up to so many of these.
+fn sequences<T: Copy>(of: &[T], most: usize) -> Vec<Vec<T>> {
+    let mut all = vec![Vec::new()];
+    let mut last: Vec<Vec<T>> = all.clone();
+    for _ in 0..most {
+        let longer =
+            |sequence: &Vec<T>| of.iter().map(|item| [&sequence[..], &[*item]].concat()).collect::<Vec<_>>();
+        last = last.iter().flat_map(longer).collect();
+        all.extend(last.iter().cloned());
+    }
+    all
+}
+
+#[test]
+fn in_whichever_order_copies_come_none_is_answered_from_what_the_round_has_only_composed() {
+    let run = run();
+    let known = KnownAppend { n: 1, request: Digest::of(b"a"), last_seq: head().seq };
+    let tail = || RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known]);
+    let knowns = [
+        (false, remembered(claimed())),
+        (false, read(claimed())),
+        (true, remembered(tail())),
+        (true, read(tail())),
+    ];
+    for (there, known) in &knowns {
+        for sent in sequences(&[(1, "a"), (1, "b"), (2, "a"), (2, "b")], 4) {
+            let known = Known { memory: known.memory.clone(), read: known.read, facts: None };
+            let (pendings, answers): (Vec<_>, Vec<_>) =
+                sent.iter().map(|(n, text)| copy(&run, *n, text)).unzip();
+            let (composed, left) = compose(&run, known, pendings);
+            let mut answered = 0;
+            for ((n, text), mut answer) in sent.iter().zip(answers) {
+                let Ok(answer) = answer.try_recv() else { continue };
+                answered += 1;
+                assert!(*there && *n == 1, "{n} {text} of {sent:?} was answered with {answer:?}");
+                match answer.unwrap() {
+                    ReportAnswer::Applied(seq) => assert_eq!((*text, seq), ("a", head().seq)),
+                    ReportAnswer::Refused(refusal) => {
+                        assert_eq!((*text, refusal.reason), ("b", Reason::AppendConflict));
+                    }
+                    other => panic!("{n} {text} of {sent:?} was answered with {other:?}"),
+                }
+            }
+            assert_eq!(answered + composed.len() + left.len(), sent.len(), "{sent:?}");
+            let mut numbers: Vec<_> = composed.iter().map(|composed| composed.append.n).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), composed.len(), "a number was composed twice of {sent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_in_the_round_of_its_first_is_answered_once_that_is_written() {
+    let run = run();
+    let (first, _first) = copy(&run, 1, "a");
+    let (second, mut answer) = copy(&run, 1, "a");
+    let (composed, left) = compose(&run, remembered(claimed()), [first, second]);
+    assert_eq!((composed.len(), left.len()), (1, 1));
+    assert!(answer.try_recv().is_err());
+    let mut memory = claimed();
+    let written = &composed[0].append.records[0];
+    memory.advance(Head { seq: written.seq, hash: written.hash }, written.at);
+    memory.note_append(1, Digest::of(b"a"));
+    compose(&run, remembered(memory), left);
+    assert_eq!(told(answer), ReportAnswer::Applied(Seq(4)));
+}
+
+#[test]
+fn a_copy_whose_first_was_not_written_is_written_itself() {
+    let run = run();
+    let (first, _first) = copy(&run, 1, "a");
+    let (second, _second) = copy(&run, 1, "a");
+    let (_, left) = compose(&run, remembered(claimed()), [first, second]);
+    let (composed, left) = compose(&run, read(claimed()), left);
+    assert_eq!((composed.len(), left.len()), (1, 0));
 }
 
 #[test]
