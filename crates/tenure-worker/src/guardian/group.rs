@@ -217,9 +217,13 @@ fn start_processes(
 ) -> Result<StartedKind, String> {
     let processes = ProcessGroup::create(spec, streams)?;
     let main = mark_process(processes.main().as_raw());
-    // Refused: the child sees its gate close, and leaves.
-    cgroup.add_process(main.pid).map_err(|error| format!("cannot limit the child: {error}"))?;
-    Ok((Kind::Processes(processes), main, None))
+    match cgroup.add_process(main.pid) {
+        Ok(()) => Ok((Kind::Processes(processes), main, None)),
+        Err(error) => {
+            processes.end();
+            Err(format!("cannot limit the child: {error}"))
+        }
+    }
 }
 
 fn make_pipe() -> Result<(OwnedFd, OwnedFd), String> {

@@ -184,7 +184,8 @@ fn map_user(init: Pid, flags: CloneFlags) -> io::Result<()> {
     mapped
 }
 
-fn end_process(process: Pid) {
+/// SIGKILL to a child of this process, and its reaping.
+pub(super) fn end_process(process: Pid) {
     let _ = kill(process, Signal::SIGKILL);
     let _ = waitpid(process, None);
 }

@@ -15,6 +15,7 @@ use rustix::process::Signal as PidfdSignal;
 use super::child::{ChildStreams, become_program};
 use super::descendants::{find_descendants, signal_process};
 use super::group::Collected;
+use super::namespace::end_process;
 use super::protocol::{ChildEnd, GuardSpec};
 
 /// The group.
@@ -42,6 +43,11 @@ impl ProcessGroup {
     /// The child.
     pub(super) fn main(&self) -> Pid {
         self.main
+    }
+
+    /// Ends a child that waits at its gate, and reaps it.
+    pub(super) fn end(&self) {
+        end_process(self.main);
     }
 
     /// SIGTERM to the child's process group at once, and to whoever left it.
