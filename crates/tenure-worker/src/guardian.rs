@@ -68,6 +68,7 @@ fn guard_run() -> std::io::Result<()> {
     };
     let (end, cause) = match Watch::start(control, &spec, streams) {
         Ok(mut watch) => {
+            watch.open_gate(&spec);
             let (end, cause) = watch.run_until_empty()?;
             control = watch.into_control();
             (end, cause)

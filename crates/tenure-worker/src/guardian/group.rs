@@ -1,7 +1,8 @@
 //! The group of one run, whichever way it is fenced.
 //!
 //! Owns the order of a start: cgroups, fork, identity in the run directory, and only then the gate that lets the
-//! child become its program; so a host that comes back finds written down whatever may still run.
+//! child become its program; so a host that comes back finds written down whatever may still run. Whether the gate is
+//! opened is not decided here but in [`super::watch`], which knows the deadline and hears the worker.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -40,6 +41,8 @@ pub(super) struct Group {
     kind: Kind,
     cgroup: RunCgroup,
     identity: RunIdentity,
+    /// Until the gate was opened or refused.
+    opener: Option<File>,
     failure: Option<File>,
     reason: String,
 }
@@ -56,7 +59,7 @@ pub(super) enum StartNews {
 }
 
 impl Group {
-    /// Starts the child and opens its gate.
+    /// Starts the child, which waits at its gate.
     pub(super) fn start(spec: &GuardSpec, output: OutputStreams) -> Result<Self, String> {
         let stdin = open_stdin(spec.stdin.as_deref())
             .map_err(|error| format!("cannot open the child's input {:?}: {error}", spec.stdin))?;
@@ -80,32 +83,39 @@ impl Group {
         let identity = RunIdentity::of_run(main, init);
         // The run's secret is in this memory, and the child, which has not run yet, may have the same user.
         let _ = nix::sys::prctl::set_dumpable(false);
-        let mut group =
-            Self { kind, cgroup, identity, failure: Some(File::from(failure)), reason: String::new() };
-        group.open_gate(spec, opener)?;
-        Ok(group)
+        Ok(Self {
+            kind,
+            cgroup,
+            identity,
+            opener: Some(File::from(opener)),
+            failure: Some(File::from(failure)),
+            reason: String::new(),
+        })
     }
 
-    /// Writes down who runs, then lets it run. Where that fails the child, still at its gate, is ended.
-    fn open_gate(&mut self, spec: &GuardSpec, opener: OwnedFd) -> Result<(), String> {
-        let opened = write_identity(&spec.run_directory, &self.identity)
+    /// Writes down who is going to run. It may take long: the disk decides.
+    pub(super) fn write_down(&mut self, spec: &GuardSpec) -> Result<(), String> {
+        write_identity(&spec.run_directory, &self.identity)
             .map_err(|error| {
                 format!("cannot write the run's identity into {:?}: {error}", spec.run_directory)
             })
             .and_then(|()| self.watch_failure())
-            .and_then(|()| {
-                File::from(opener)
-                    .write_all(b"g")
-                    .map_err(|error| format!("cannot open the child's gate: {error}"))
-            });
-        if opened.is_err() {
-            while !self.collect().empty {
-                self.kill();
-                std::thread::sleep(super::watch::KILL_INTERVAL);
+    }
+
+    /// Lets the child become its program.
+    pub(super) fn open_gate(&mut self) -> Result<(), String> {
+        match self.opener.take() {
+            Some(mut opener) => {
+                opener.write_all(b"g").map_err(|error| format!("cannot open the child's gate: {error}"))
             }
-            self.cgroup.remove();
+            None => Ok(()),
         }
-        opened
+    }
+
+    /// The child never becomes its program: it sees its gate close, and nothing that it says counts as a start.
+    pub(super) fn refuse_gate(&mut self) {
+        self.opener = None;
+        self.failure = None;
     }
 
     fn watch_failure(&mut self) -> Result<(), String> {

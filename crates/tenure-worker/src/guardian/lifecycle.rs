@@ -51,6 +51,11 @@ impl Lifecycle {
         self.cause.clone().unwrap_or(EndCause::Itself)
     }
 
+    /// Whether nothing has asked for the end yet.
+    pub(super) fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
     /// Whether SIGKILL is to be repeated until the group is empty.
     pub(super) fn is_killing(&self) -> bool {
         self.phase == Phase::Killing
@@ -90,6 +95,11 @@ impl Lifecycle {
     /// The worker asks for the end now.
     pub(super) fn kill(&mut self) -> Option<Order> {
         self.force(EndCause::Asked)
+    }
+
+    /// The child is not to be started: nobody is responsible but the guardian itself.
+    pub(super) fn abort(&mut self) -> Option<Order> {
+        self.force(EndCause::Itself)
     }
 
     /// The control socket closed.

@@ -147,6 +147,10 @@ fn describe_end(end: &ChildEnd, cause: &EndCause) -> (How, bool) {
         })
     };
     match (end, cause) {
+        // Refused at its gate: that is no fault of what was to be started.
+        (ChildEnd::NotStarted { reason }, EndCause::Asked | EndCause::ContactLost) => {
+            (How::NotStarted(NotStarted { reason: reason.clone() }), true)
+        }
         (ChildEnd::NotStarted { reason }, _) => {
             (How::NotStarted(NotStarted { reason: reason.clone() }), false)
         }
@@ -198,6 +202,16 @@ mod tests {
         for cause in [EndCause::Asked, EndCause::ContactLost] {
             assert_eq!(describe_end(&exited, &cause), (How::ContactLost(ContactLost {}), true));
         }
+    }
+
+    #[test]
+    fn a_child_that_was_refused_at_its_gate_never_was_and_is_not_to_blame() {
+        let refused = ChildEnd::NotStarted { reason: "too late".to_owned() };
+        let how = How::NotStarted(NotStarted { reason: "too late".to_owned() });
+        for cause in [EndCause::Asked, EndCause::ContactLost] {
+            assert_eq!(describe_end(&refused, &cause), (how.clone(), true));
+        }
+        assert_eq!(describe_end(&refused, &EndCause::Itself), (how, false));
     }
 
     #[test]

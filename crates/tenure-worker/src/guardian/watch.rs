@@ -37,7 +37,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts the child. An error gives the socket back, with the reason why nothing runs.
+    /// Forks the child, which waits at its gate for [`Self::open_gate`]. An error gives the socket back, with the reason
+    /// why nothing runs.
     pub(super) fn start(
         control: Control,
         spec: &GuardSpec,
@@ -55,6 +56,35 @@ impl Watch {
         let lifecycle = Lifecycle::new(spec.deadline, margin, Duration::from_millis(spec.stop_grace_ms));
         let (signals, timer) = watches;
         Ok(Self { control, group, lifecycle, signals, timer, failure: None, main_ended: false })
+    }
+
+    /// Lets the child become its program, unless by now nobody may want that any more. Until here nothing was looked at:
+    /// limits, fork and a file that is written through to the disk took their time. So first everything that the worker
+    /// said is heard and the clock is read; a child that is refused is ended at its gate, and never was.
+    pub(super) fn open_gate(&mut self, spec: &GuardSpec) {
+        let opened = self.group.write_down(spec).and_then(|()| {
+            self.heed_worker();
+            let order = self.lifecycle.advance(BootInstant::now());
+            self.perform(order);
+            if self.lifecycle.is_running() { self.group.open_gate() } else { Err(self.explain_refusal()) }
+        });
+        if let Err(reason) = opened {
+            self.group.refuse_gate();
+            self.failure = Some(reason);
+            let order = self.lifecycle.abort();
+            self.perform(order);
+        }
+    }
+
+    fn explain_refusal(&self) -> String {
+        let why = match self.lifecycle.cause() {
+            EndCause::ContactLost => "its worker was gone, or the local deadline too near",
+            EndCause::Itself
+            | EndCause::Asked
+            | EndCause::OwnTimeout { .. }
+            | EndCause::IdleTimeout { .. } => "its end was asked for",
+        };
+        format!("the child was not started: {why}, before it could run")
     }
 
     /// Gives the socket back.

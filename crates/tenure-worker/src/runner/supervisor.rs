@@ -303,6 +303,8 @@ impl Supervisor {
 
 fn compose_end(end: ChildEnd, cause: EndCause) -> ProcessEnd {
     match (end, cause) {
+        // Refused at its gate, which is no fault of what was to be started.
+        (ChildEnd::NotStarted { .. }, EndCause::ContactLost) => ProcessEnd::ContactLost,
         (ChildEnd::NotStarted { reason }, _) => ProcessEnd::NotStarted { reason },
         (_, EndCause::OwnTimeout { limit_ms }) => {
             ProcessEnd::OwnTimeout { limit: Duration::from_millis(limit_ms) }

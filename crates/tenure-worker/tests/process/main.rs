@@ -8,8 +8,10 @@
 mod coordinator;
 mod ending;
 mod fencing;
+mod gate;
 mod limits;
 mod output;
+mod raw_guardian;
 mod reporting;
 mod scene;
 mod starting;
