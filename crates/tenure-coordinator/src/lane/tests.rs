@@ -40,6 +40,12 @@ fn claimed() -> RunMemory {
     RunMemory::of_claim(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1))
 }
 
+/// What a tail shows that ends with the last of these appends.
+fn of_tail(appends: Vec<KnownAppend>) -> RunMemory {
+    let seq = appends.last().map_or(head().seq, |known| known.last_seq);
+    RunMemory::of_tail(Head { seq, ..head() }, Timestamp::UNIX_EPOCH, Epoch(1), Run(1), appends)
+}
+
 fn report(run: &RunRef, n: u64, body: ReportBody) -> (Pending, Answer) {
     let (reply, answer) = Reply::channel();
     let request = Digest::of(&n.to_be_bytes());
@@ -156,7 +162,7 @@ fn sequences<T: Copy>(of: &[T], most: usize) -> Vec<Vec<T>> {
 fn in_whichever_order_copies_come_none_is_answered_from_what_the_round_has_only_composed() {
     let run = run();
     let known = KnownAppend { n: 1, request: Digest::of(b"a"), last_seq: head().seq };
-    let tail = || RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known]);
+    let tail = || of_tail(vec![known]);
     let knowns = [
         (false, remembered(claimed())),
         (false, read(claimed())),
@@ -221,8 +227,7 @@ fn a_copy_whose_first_was_not_written_is_written_itself() {
 fn a_report_that_is_there_gets_its_first_answer_and_one_with_other_contents_is_refused() {
     let run = run();
     let known = |request| KnownAppend { n: 1, request, last_seq: Seq(4) };
-    let memory =
-        |request| RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known(request)]);
+    let memory = |request| of_tail(vec![known(request)]);
     let (again, answer) = note(&run, 1);
     compose(&run, read(memory(Digest::of(&1_u64.to_be_bytes()))), [again]);
     assert_eq!(told(answer), ReportAnswer::Applied(Seq(4)));
@@ -237,7 +242,7 @@ fn a_report_that_is_there_gets_its_first_answer_and_one_with_other_contents_is_r
 fn a_number_below_the_highest_is_refused_only_after_the_journal_was_read() {
     let run = run();
     let known = KnownAppend { n: 7, request: Digest::of(b"seven"), last_seq: Seq(9) };
-    let memory = RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known]);
+    let memory = of_tail(vec![known]);
     let (low, mut answer) = note(&run, 6);
     let (_, left) = compose(&run, remembered(memory.clone()), [low]);
     assert_eq!(left.len(), 1);
@@ -255,13 +260,13 @@ fn a_fenced_report_is_looked_up_before_it_is_answered() {
     let (mut pending, answer) = note(&run, 1);
     pending.refused = Some(fenced.clone());
     let known = KnownAppend { n: 1, request: Digest::of(&1_u64.to_be_bytes()), last_seq: Seq(4) };
-    let memory = RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known]);
+    let memory = of_tail(vec![known]);
     compose(&run, read(memory), [pending]);
     assert_eq!(told(answer), ReportAnswer::Applied(Seq(4)));
 
     let (mut pending, answer) = note(&run, 1);
     pending.refused = Some(fenced);
-    let memory = RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), Vec::new());
+    let memory = of_tail(Vec::new());
     compose(&run, read(memory), [pending]);
     assert_eq!(told(answer), ReportAnswer::Fenced { held_by: None, epoch: Epoch(2) });
 }
@@ -280,7 +285,7 @@ fn the_time_of_a_record_is_never_below_its_predecessors() {
 fn what_was_read_for_the_front_says_nothing_about_what_stands_behind_it() {
     let run = run();
     let known = |n| KnownAppend { n, request: Digest::of(&n.to_be_bytes()), last_seq: Seq(9) };
-    let tail = || RunMemory::of_tail(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(1), vec![known(7)]);
+    let tail = || of_tail(vec![known(7)]);
     let (repeated, first) = note(&run, 7);
     let (earlier, mut second) = note(&run, 6);
     let (_, left) = compose(&run, read(tail()), [repeated, earlier]);
