@@ -1,7 +1,7 @@
 //! What the documents promise about each other and about the code.
 //!
-//! Owns two rules: a link leads somewhere, and the reference of the fleet file has every key that the
-//! schema has. Neighbours: `errors` holds the reason codes to their document, `invariants` holds
+//! Owns three rules: a link leads somewhere, the reference of the fleet file has every key that the
+//! schema has, and the document of limits has every limit. Neighbours: `errors` holds the reason codes to their document, `invariants` holds
 //! `ARCHITECTURE.md` to the tests.
 
 use std::path::{Component, Path, PathBuf};
@@ -61,6 +61,17 @@ fn check_keys(schema: &File, reference: &File) -> Vec<String> {
         .collect()
 }
 
+fn check_limits(limits: &File, document: &File) -> Vec<String> {
+    let constant = Regex::new(r"(?m)^pub const (\w+):").unwrap();
+    let names: Vec<_> = constant.captures_iter(&limits.text).map(|found| found[1].to_owned()).collect();
+    assert!(!names.is_empty(), "{} has no constants in the form that is looked for", limits.path);
+    names
+        .iter()
+        .filter(|name| !document.text.lines().any(|line| line.starts_with(&format!("| `{name}` |"))))
+        .map(|name| format!("{}: {name} has no row", document.path))
+        .collect()
+}
+
 #[test]
 fn links_lead_somewhere() {
     assert_clean(&check_links(&read_tree()));
@@ -71,6 +82,19 @@ fn every_key_of_the_fleet_file_is_explained() {
     let files = read_tree();
     let schema = find(&files, "crates/tenure-core/src/declaration/schema.rs");
     assert_clean(&check_keys(schema, find(&files, "docs/reference/fleet-file.md")));
+}
+
+#[test]
+fn every_limit_is_listed() {
+    let files = read_tree();
+    let limits = find(&files, "crates/tenure-core/src/limits.rs");
+    assert_clean(&check_limits(limits, find(&files, "docs/operate/limits.md")));
+}
+
+#[test]
+fn unlisted_limit_is_found() {
+    let limits = File::new("limits.rs", "pub const A_MAX: u8 = 1;\npub const B_MAX: u8 = 2;\n");
+    assert_eq!(check_limits(&limits, &File::new("limits.md", "| `A_MAX` | 1 | |\nB_MAX\n")).len(), 1);
 }
 
 #[test]
