@@ -16,10 +16,11 @@ use tenure_core::limits;
 use tenure_proto::v1;
 use tokio::{
     sync::{mpsc, watch},
+    task::{JoinError, spawn_blocking},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::{Instrument as _, info, info_span, warn};
+use tracing::{Instrument as _, Span, info, info_span, warn};
 
 use self::{
     conclusion::{Conclusion, EndFate, conclude_run, report_end},
@@ -69,7 +70,9 @@ pub(crate) fn start_run(
 
 async fn carry_out_run(execution: Execution) {
     info!("the run starts");
-    match prepare_run(&execution) {
+    let preparing = execution.clone();
+    let prepared = run_blocking(move || prepare_run(&preparing)).await;
+    match prepared.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(prepared) => run_child(&execution, prepared).await,
         Err(reason) => {
             warn!(%reason, "the run cannot start");
@@ -94,7 +97,7 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
             let reason = format!("the socket {} cannot be opened: {error}", prepared.socket.display());
             let fate = settle_run(execution, Conclusion::not_started(reason)).await;
             report_unsettled_gone(execution, &fate).await;
-            prepared.clean_up(execution.context.options.keep_runs);
+            prepared.clean_up(execution.context.options.keep_runs).await;
             return;
         }
     };
@@ -114,7 +117,14 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
     };
     report_unsettled_gone(execution, &fate).await;
     process.release().await;
-    prepared.clean_up(execution.context.options.keep_runs);
+    prepared.clean_up(execution.context.options.keep_runs).await;
+}
+
+/// Runs what may wait for the host's files or its user database where that holds up nobody. On a thread of the runtime
+/// it would hold up the renewals of every run of this worker.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+    let span = Span::current();
+    spawn_blocking(move || span.in_scope(work)).await
 }
 
 /// Output on its way from the process to the outbox.

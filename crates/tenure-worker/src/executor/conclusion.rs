@@ -19,7 +19,7 @@ use super::{
 use crate::{
     held_runs::{Orders, StandingNotice},
     journal::{EndReport, Report, ReportAnswer},
-    runner::{ProcessEnd, RunDirectoryError},
+    runner::ProcessEnd,
 };
 
 /// The exit code of what Tenure itself refused, as everywhere: here a result that cannot be taken.
@@ -81,7 +81,7 @@ fn judge_end(end: &ProcessEnd, asked: Option<Asked>) -> RunEnd {
 
 /// A result that cannot be taken is no success: whoever waits for it would find nothing. The child's stderr says why.
 async fn take_result(execution: &Execution, prepared: &PreparedRun) -> (RunEnd, Option<Bytes>) {
-    let read = prepared.directory.read_result().map_err(|error| describe(&error)).and_then(|result| {
+    let read = prepared.read_result().await.and_then(|result| {
         let redacted = result.map(|bytes| prepared.redactor.redact(&bytes));
         match redacted {
             Some(bytes)
@@ -105,10 +105,6 @@ async fn take_result(execution: &Execution, prepared: &PreparedRun) -> (RunEnd, 
             (RunEnd::ExitCode(REFUSED_EXIT_CODE), None)
         }
     }
-}
-
-fn describe(error: &RunDirectoryError) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 fn milliseconds(span: std::time::Duration) -> u64 {

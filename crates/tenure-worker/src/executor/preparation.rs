@@ -13,7 +13,7 @@ use tenure_core::{
 };
 use tracing::warn;
 
-use super::Execution;
+use super::{Execution, run_blocking};
 use crate::{
     grant::RunGrant,
     guardian::{BootInstant, ReportIdentity},
@@ -40,10 +40,17 @@ pub(super) struct PreparedRun {
 }
 
 impl PreparedRun {
-    /// Removes the run's directory.
-    pub(super) fn clean_up(self, keep: bool) {
-        if !keep {
-            remove_directory(self.directory);
+    /// Reads what the child left as its result, redacted by nobody yet.
+    pub(super) async fn read_result(&self) -> Result<Option<Vec<u8>>, String> {
+        let directory = self.directory.clone();
+        let read = run_blocking(move || directory.read_result()).await;
+        read.map_err(|error| describe(&error))?.map_err(|error| describe(&error))
+    }
+
+    /// Removes the run's directory, which may hold as much as the child liked to leave there.
+    pub(super) async fn clean_up(self, keep: bool) {
+        if !keep && let Err(error) = run_blocking(move || remove_directory(self.directory)).await {
+            warn!(%error, "the directory of the run could not be removed");
         }
     }
 }
@@ -55,7 +62,7 @@ fn remove_directory(directory: RunDirectory) {
     }
 }
 
-/// Prepares a run; the error says for a person what is missing.
+/// Prepares a run; the error says for a person what is missing. Blocks: it writes files and looks up users.
 pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> {
     let grant = &*execution.grant;
     let declaration = Declaration::parse(&grant.declaration).map_err(|error| describe(&error))?;

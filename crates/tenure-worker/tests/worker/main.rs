@@ -6,6 +6,7 @@ mod agent;
 mod coordinator;
 mod fixture;
 
+mod blocking;
 mod grants;
 mod life;
 mod notes;
