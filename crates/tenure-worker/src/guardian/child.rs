@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::ffi::CString;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -26,7 +27,6 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// What the forked child holds.
 #[derive(Debug)]
 pub(super) struct ChildStreams {
-    pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     /// One byte: go. Closed: the guardian is gone.
@@ -37,33 +37,32 @@ pub(super) struct ChildStreams {
 
 impl ChildStreams {
     /// Their numbers, to be kept open across a fork.
-    pub(super) fn numbers(&self) -> [RawFd; 5] {
-        [&self.stdin, &self.stdout, &self.stderr, &self.gate, &self.failure].map(AsRawFd::as_raw_fd)
+    pub(super) fn numbers(&self) -> [RawFd; 4] {
+        [&self.stdout, &self.stderr, &self.gate, &self.failure].map(AsRawFd::as_raw_fd)
     }
 }
 
 /// Becomes the agent's program. `parent` is what `getppid` must say, or the parent is already gone.
 pub(super) fn become_program(spec: &GuardSpec, streams: ChildStreams, parent: i32) -> ! {
     close_all_except(&streams.numbers());
-    let ChildStreams { stdin, stdout, stderr, gate, failure } = streams;
+    let ChildStreams { stdout, stderr, gate, failure } = streams;
     let mut go = [0; 1];
-    let opened = std::fs::File::from(gate).read(&mut go);
+    let opened = File::from(gate).read(&mut go);
     if matches!(opened, Ok(1)) {
-        let Err(reason) = start_program(spec, [&stdin, &stdout, &stderr], parent);
+        let Err(reason) = start_program(spec, [&stdout, &stderr], parent);
         // Where nobody reads it any more, nobody needs it.
-        let _ = std::fs::File::from(failure).write_all(reason.as_bytes());
+        let _ = File::from(failure).write_all(reason.as_bytes());
     }
     std::process::exit(127)
 }
 
-fn start_program(spec: &GuardSpec, streams: [&OwnedFd; 3], parent: i32) -> Result<Infallible, String> {
-    let [stdin, stdout, stderr] = streams;
+fn start_program(spec: &GuardSpec, streams: [&OwnedFd; 2], parent: i32) -> Result<Infallible, String> {
+    let [stdout, stderr] = streams;
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: Errno| format!("cannot {what}: {}", error.desc())
     };
     unistd::setsid().map_err(failed("open a session for the child"))?;
-    unistd::dup2_stdin(stdin).map_err(failed("set the child's standard input"))?;
     unistd::dup2_stdout(stdout).map_err(failed("set the child's standard output"))?;
     unistd::dup2_stderr(stderr).map_err(failed("set the child's standard error"))?;
     reset_signals().map_err(failed("reset the child's signals"))?;
@@ -76,9 +75,19 @@ fn start_program(spec: &GuardSpec, streams: [&OwnedFd; 3], parent: i32) -> Resul
     if unistd::getppid().as_raw() != parent {
         return Err("cannot start the child: its guardian is gone".to_owned());
     }
+    set_stdin(spec.stdin.as_deref())?;
     let cwd = spec.cwd.as_path();
     unistd::chdir(cwd).map_err(failed(&format!("enter the directory {}", cwd.display())))?;
     execute(&spec.argv, &spec.env)
+}
+
+/// Opened by whom it is for: the directory may be that user's, who may have put a link there to what only the guardian's
+/// user can read.
+fn set_stdin(path: Option<&Path>) -> Result<(), String> {
+    let path = path.unwrap_or(Path::new("/dev/null"));
+    let failed = |error: io::Error| format!("cannot open the child's input {}: {error}", path.display());
+    let input = File::open(path).map_err(failed)?;
+    unistd::dup2_stdin(input).map_err(io::Error::from).map_err(failed)
 }
 
 /// So that the user may open `/dev/stdout` and `/dev/stderr`, which lead to these pipes.
@@ -181,9 +190,4 @@ fn close_one_by_one(first: u32, last: u32) {
             libc::close(number);
         }
     }
-}
-
-/// Opens what the child reads.
-pub(super) fn open_stdin(path: Option<&Path>) -> io::Result<OwnedFd> {
-    std::fs::File::open(path.unwrap_or(Path::new("/dev/null"))).map(OwnedFd::from)
 }

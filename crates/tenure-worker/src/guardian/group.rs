@@ -12,7 +12,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 
 use super::Fencing;
-use super::child::{ChildStreams, open_stdin};
+use super::child::ChildStreams;
 use super::control::OutputStreams;
 use super::identity::{ProcessMark, RunIdentity, mark_process, write_identity};
 use super::namespace::Namespace;
@@ -61,12 +61,9 @@ pub(super) enum StartNews {
 impl Group {
     /// Starts the child, which waits at its gate.
     pub(super) fn start(spec: &GuardSpec, output: OutputStreams) -> Result<Self, String> {
-        let stdin = open_stdin(spec.stdin.as_deref())
-            .map_err(|error| format!("cannot open the child's input {:?}: {error}", spec.stdin))?;
         let (gate, opener) = make_pipe()?;
         let (failure, failed) = make_pipe()?;
-        let streams =
-            ChildStreams { stdin, stdout: output.stdout, stderr: output.stderr, gate, failure: failed };
+        let streams = ChildStreams { stdout: output.stdout, stderr: output.stderr, gate, failure: failed };
         let cgroup = RunCgroup::create(&spec.run_name, &spec.limits)
             .map_err(|error| format!("cannot limit the child: {error}"))?;
         let started = match spec.fencing {

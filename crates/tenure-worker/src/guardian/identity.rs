@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::descendants::{is_alive, read_process};
@@ -71,12 +72,20 @@ impl RunIdentity {
     }
 }
 
-/// Reads what a guardian left. An error of kind `NotFound`: none got so far as to start a child there.
+/// Reads what a guardian of this process's user left: the directory may be another user's, and what that one wrote there
+/// says nothing. An error of kind `NotFound`: none got so far as to start a child there.
 pub fn read_identity(run_directory: &Path) -> io::Result<RunIdentity> {
     let file = File::options()
         .read(true)
         .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
         .open(run_directory.join(IDENTITY_FILE))?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.uid() != geteuid().as_raw() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the identity was not written by a guardian of ours",
+        ));
+    }
     serde_json::from_reader(io::Read::take(file, 64 * 1024)).map_err(io::Error::from)
 }
 
@@ -166,6 +175,20 @@ mod tests {
             earlier.boot_id = Some("earlier".to_owned());
             assert_eq!(find_presence(&earlier), Presence::Gone);
         }
+    }
+
+    #[test]
+    fn an_identity_that_another_user_wrote_is_not_read() {
+        if !geteuid().is_root() {
+            println!("skipped: only root can give a file away");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let identity = own_identity();
+        write_identity(directory.path(), &identity).unwrap();
+        assert_eq!(read_identity(directory.path()).unwrap(), identity);
+        std::os::unix::fs::chown(directory.path().join(IDENTITY_FILE), Some(65_534), None).unwrap();
+        assert_eq!(read_identity(directory.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

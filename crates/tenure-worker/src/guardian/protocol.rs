@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::limits::CONTROL_FRAME_MAX_BYTES;
 use thiserror::Error;
 
-use super::{BootInstant, Fencing};
+use super::{BootInstant, Fencing, ProcessMark};
 use crate::runner::{ResourceLimits, RunUser};
 
 /// From the worker.
@@ -47,14 +47,18 @@ pub(crate) enum ToGuardian {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum FromGuardian {
+    /// The child was forked and waits at its gate. Said before that is opened, so that a worker that takes over from a
+    /// dead guardian knows whom to end from the guardian itself, and from no file that the child could have written.
+    Forked {
+        /// The child, as seen from the guardian's PID namespace.
+        child: ProcessMark,
+        /// PID 1 of the run's namespace, under kernel fencing.
+        init: Option<ProcessMark>,
+    },
     /// The child's program runs.
     Started {
         /// The child, as seen from the guardian's PID namespace.
         pid: i32,
-        /// When it started, in clock ticks since the boot: tells a reused pid apart.
-        start_time_ticks: u64,
-        /// PID 1 of the run's namespace, under kernel fencing.
-        init: Option<(i32, u64)>,
     },
     /// The answer to a ping.
     Pong {

@@ -62,6 +62,8 @@ impl Watch {
     /// limits, fork and a file that is written through to the disk took their time. So first everything that the worker
     /// said is heard and the clock is read; a child that is refused is ended at its gate, and never was.
     pub(super) fn open_gate(&mut self, spec: &GuardSpec) {
+        let forked = FromGuardian::Forked { child: self.group.main(), init: self.group.init() };
+        self.control.send(&forked);
         let opened = self.group.write_down(spec).and_then(|()| {
             self.heed_worker();
             let order = self.lifecycle.advance(BootInstant::now());
@@ -146,11 +148,7 @@ impl Watch {
             StartNews::None => {}
             StartNews::Failed(reason) => self.failure = Some(reason),
             StartNews::Started => {
-                let main = self.group.main();
-                let init = self.group.init().map(|init| (init.pid, init.start_time_ticks));
-                let started =
-                    FromGuardian::Started { pid: main.pid, start_time_ticks: main.start_time_ticks, init };
-                self.control.send(&started);
+                self.control.send(&FromGuardian::Started { pid: self.group.main().pid });
             }
         }
     }

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -19,11 +18,11 @@ use rustix::process::Signal;
 use tokio::process::Child;
 
 use super::RunCgroup;
+use crate::guardian::ProcessMark;
 use crate::guardian::descendants::{
     ProcessStat, find_children, list_processes, read_process, signal_process,
 };
 use crate::guardian::protocol::GuardSpec;
-use crate::guardian::{ProcessMark, read_identity};
 
 /// The pause between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_millis(20);
@@ -33,7 +32,8 @@ const ROUND_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct Remains {
     guardian: Option<ProcessMark>,
     run_name: String,
-    run_directory: PathBuf,
+    /// The child and PID 1 of its namespace, as the guardian named them before either could run. None: none was forked.
+    marks: Vec<ProcessMark>,
     /// A line of the child's environment that no other run has.
     marker: Option<String>,
 }
@@ -48,9 +48,14 @@ impl Remains {
         Self {
             guardian: guardian.map(|process| mark(&process)),
             run_name: spec.run_name.clone(),
-            run_directory: spec.run_directory.clone(),
+            marks: Vec::new(),
             marker,
         }
+    }
+
+    /// Takes over what the guardian said of its group.
+    pub(super) fn set_marks(&mut self, child: ProcessMark, init: Option<ProcessMark>) {
+        self.marks = [Some(child), init].into_iter().flatten().collect();
     }
 }
 
@@ -98,9 +103,9 @@ fn end_guardian(remains: &Remains) {
 /// Orphans come to this process, which is a subreaper; those that do not, nobody needs to wait for. Some died with
 /// the guardian, before anybody looked.
 fn reap(remains: &Remains, seen: &BTreeMap<i32, ProcessStat>) {
-    let marks = find_marks(remains);
+    let marks = &remains.marks;
     let ours = |process: &ProcessStat| {
-        let marked = marks.iter().any(|mark| is_same(process, *mark)) || is_in_session(process, &marks);
+        let marked = marks.iter().any(|mark| is_same(process, *mark)) || is_in_session(process, marks);
         marked || seen.get(&process.pid).is_some_and(|earlier| is_same(process, mark(earlier)))
     };
     for process in find_children(own_pid()).into_iter().filter(|process| !process.alive && ours(process)) {
@@ -108,16 +113,10 @@ fn reap(remains: &Remains, seen: &BTreeMap<i32, ProcessStat>) {
     }
 }
 
-/// The child and PID 1 of its namespace, as the guardian wrote them down before either could run.
-fn find_marks(remains: &Remains) -> Vec<ProcessMark> {
-    let identity = read_identity(&remains.run_directory).ok();
-    identity.iter().flat_map(|identity| [Some(identity.child), identity.init]).flatten().collect()
-}
-
 /// Those of the run that are alive now, the guardian itself left out.
 fn find_remains(remains: &Remains, cgroup: &RunCgroup) -> Vec<ProcessStat> {
     let all = list_processes();
-    let marks = find_marks(remains);
+    let marks = &remains.marks;
     let in_cgroup = cgroup.list_processes();
     let below_worker = find_below(&all, &[own_pid()]);
     let mut roots: Vec<i32> = all
@@ -125,7 +124,7 @@ fn find_remains(remains: &Remains, cgroup: &RunCgroup) -> Vec<ProcessStat> {
         .filter(|process| {
             let known = marks.iter().any(|mark| is_same(process, *mark)) || in_cgroup.contains(&process.pid);
             let ours = below_worker.contains(&process.pid);
-            known || (ours && (is_in_session(process, &marks) || bears_marker(process, remains)))
+            known || (ours && (is_in_session(process, marks) || bears_marker(process, remains)))
         })
         .map(|process| process.pid)
         .collect();

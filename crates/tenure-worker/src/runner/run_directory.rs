@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
@@ -103,7 +103,11 @@ impl RunDirectory {
         directory.write_file("input", files.input, user)?;
         directory.write_file("handover.json", files.handover, user)?;
         directory.write_file("brief.txt", files.brief.as_bytes(), user)?;
-        give_to(&directory.path, user)?;
+        // Last, and by its path: what it is in belongs to the worker, and until here it does, too.
+        if let Some(user) = user {
+            chown(&directory.path, Some(user.uid), Some(user.gid))
+                .map_err(|source| RunDirectoryError::Unwritable { path: directory.path.clone(), source })?;
+        }
         Ok(directory)
     }
 
@@ -131,7 +135,7 @@ impl RunDirectory {
         bytes: &[u8],
         user: Option<&RunUser>,
     ) -> Result<PathBuf, RunDirectoryError> {
-        write_run_file(&self.path, name, bytes).and_then(|path| give_to(&path, user).map(|()| path))
+        write_run_file(&self.path, name, bytes, user)
     }
 
     /// What the child left in `TENURE_RESULT`. `None`: nothing.
@@ -145,12 +149,6 @@ impl RunDirectory {
     }
 }
 
-fn give_to(path: &Path, user: Option<&RunUser>) -> Result<(), RunDirectoryError> {
-    let Some(user) = user else { return Ok(()) };
-    chown(path, Some(user.uid), Some(user.gid))
-        .map_err(|source| RunDirectoryError::Unwritable { path: path.to_owned(), source })
-}
-
 /// Writes the text of a script agent, and gives its path.
 pub(super) fn write_script(
     directory: &Path,
@@ -159,20 +157,24 @@ pub(super) fn write_script(
 ) -> Result<String, RunDirectoryError> {
     // One of an earlier process of the same run may be there.
     let _ = fs::remove_file(directory.join("script"));
-    let path = write_run_file(directory, "script", text.as_bytes())?;
-    give_to(&path, user)?;
+    let path = write_run_file(directory, "script", text.as_bytes(), user)?;
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Writes a new file of mode 0600, never through something that is already there.
-fn write_run_file(directory: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, RunDirectoryError> {
+/// Writes a new file of mode 0600, never through something that is already there, and gives it to the run's user. What is
+/// given is the file that was written, whatever its name leads to by then: the directory may be that user's already.
+fn write_run_file(
+    directory: &Path,
+    name: &str,
+    bytes: &[u8],
+    user: Option<&RunUser>,
+) -> Result<PathBuf, RunDirectoryError> {
     let path = directory.join(name);
-    let written = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .and_then(|mut file| file.write_all(bytes));
+    let written =
+        File::options().write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| {
+            file.write_all(bytes)?;
+            user.map_or(Ok(()), |user| fchown(&file, Some(user.uid), Some(user.gid)))
+        });
     match written {
         Ok(()) => Ok(path),
         Err(source) => Err(RunDirectoryError::Unwritable { path, source }),

@@ -42,7 +42,7 @@ pub enum ProcessStdin {
     /// Nothing.
     #[default]
     None,
-    /// A file from its beginning, opened by the guardian.
+    /// A file from its beginning, opened with the rights of the child's user.
     File(PathBuf),
 }
 

@@ -181,7 +181,8 @@ impl Supervisor {
             self.unanswered = 0;
             match message {
                 FromGuardian::Pong { .. } => {}
-                FromGuardian::Started { pid, .. } => {
+                FromGuardian::Forked { child, init } => self.remains.set_marks(child, init),
+                FromGuardian::Started { pid } => {
                     self.started = true;
                     tell_pid.send_replace(Some(pid));
                 }
@@ -260,6 +261,7 @@ impl Supervisor {
 
     /// The guardian is gone or useless: this worker ends the group, and says so only when it is empty.
     async fn take_over(&mut self) -> ProcessEnd {
+        self.hear_last_words();
         let remains = self.remains.clone();
         // The loop reads /proc and sleeps; it has no place on a runtime's thread.
         let _ = tokio::task::spawn_blocking(move || end_remains(&remains)).await;
@@ -270,6 +272,19 @@ impl Supervisor {
                 reason: format!("the guardian ended with exit code {code} before it started the child"),
             },
             Some(_) | None => ProcessEnd::ContactLost,
+        }
+    }
+
+    /// What a guardian said before it died or froze may not be read yet, and among it who there is to end.
+    fn hear_last_words(&mut self) {
+        let mut bytes = vec![0; 8 * 1024];
+        while let Ok(length @ 1..) = self.socket.try_read(&mut bytes) {
+            self.frames.push(&bytes[..length]);
+        }
+        while let Ok(Some(message)) = self.frames.next_frame() {
+            if let FromGuardian::Forked { child, init } = message {
+                self.remains.set_marks(child, init);
+            }
         }
     }
 

@@ -27,6 +27,30 @@ fn this_host_makes_pid_namespaces() {
     assert_eq!(detect_fencing(), Fencing::Kernel);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_a_child_names_in_its_guardians_place_is_not_ended_for_it() {
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let mut bystander = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut process = scene.start("while :; do sleep 0.05; done");
+        process.wait_started().await.unwrap();
+        let guardian = scene.identity().guardian.pid;
+        let mut forged = scene.identity();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", bystander.id())).unwrap();
+        forged.child.pid = i32::try_from(bystander.id()).unwrap();
+        forged.child.start_time_ticks = stat.split(' ').nth(21).unwrap().parse().unwrap();
+        forged.init = Some(forged.child);
+        let identity = scene.run_directory.path().join(tenure_worker::guardian::IDENTITY_FILE);
+        std::fs::write(identity, serde_json::to_vec(&forged).unwrap()).unwrap();
+        kill(Pid::from_raw(guardian), Signal::SIGKILL).unwrap();
+        assert_eq!(finish(process).await.2.end, ProcessEnd::ContactLost, "{fencing:?}");
+        assert_eq!(scene.find_living(), Vec::<String>::new(), "{fencing:?}");
+        assert!(bystander.try_wait().unwrap().is_none(), "{fencing:?}: a stranger was ended");
+        bystander.kill().unwrap();
+        bystander.wait().unwrap();
+    }
+}
+
 #[test]
 fn a_killed_worker_takes_its_group_along() {
     for fencing in [Fencing::Kernel, Fencing::Guardian] {

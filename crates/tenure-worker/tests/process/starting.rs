@@ -171,6 +171,31 @@ async fn a_child_runs_as_its_user_with_that_users_files() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_in_the_place_of_the_input_leads_no_further_than_the_child_itself_may_go() {
+    if !is_root() {
+        println!("skipped: only root can switch users");
+        return;
+    }
+    let user = resolve_user("nobody").unwrap();
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::with_files(fencing, &RunFiles::default(), Some(&user));
+        let secret = scene.path("secret");
+        fs::write(&secret, "of root").unwrap();
+        fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let input = scene.run_directory.path().join("input");
+        fs::remove_file(&input).unwrap();
+        std::os::unix::fs::symlink(&secret, &input).unwrap();
+        let mut spec = scene.spec("cat");
+        spec.user = Some(user.clone());
+        spec.stdin = ProcessStdin::File(input.clone());
+        let (stdout, _, outcome) = finish(scene.start_spec(spec)).await;
+        assert_eq!(stdout, "", "{fencing:?}");
+        let ProcessEnd::NotStarted { reason } = outcome.end else { panic!("{:?}", outcome.end) };
+        assert!(reason.contains(&*input.to_string_lossy()) && reason.contains("denied"), "{reason}");
+    }
+}
+
 #[test]
 fn an_unknown_user_is_named() {
     let error = resolve_user("no-such-user").unwrap_err();
