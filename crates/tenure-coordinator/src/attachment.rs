@@ -23,7 +23,7 @@ use tonic::{Status, Streaming};
 use crate::{
     attachments::Attached,
     coordinator::Parts,
-    lane::work::{LaneError, Reply, ReportAnswer},
+    lane::work::{LaneError, Reply, ReportAnswer, ReportStream},
     wake::{OrderKind, RaisedOrder},
 };
 pub(crate) use output::OutputQueue;
@@ -40,6 +40,7 @@ pub(crate) async fn serve_attachment(
     let mut session = Session {
         renewals: RenewalQueue::start(&parts, &attached),
         output: OutputQueue::start(&parts, &attached),
+        reports: ReportStream::default(),
         unknown_messages: 0,
         parts,
         attached,
@@ -69,6 +70,7 @@ struct Session {
     attached: Arc<Attached>,
     renewals: RenewalQueue,
     output: OutputQueue,
+    reports: ReportStream,
     unknown_messages: u64,
 }
 
@@ -113,7 +115,7 @@ impl Session {
     async fn report_append(&self, append: v1::Append) -> Result<(), Refusal> {
         let run = self.read_run(append.run.as_ref())?;
         let (n, reply) = (append.n, self.reply_for(&run, append.n));
-        match report::read_append(run.clone(), append, reply) {
+        match report::read_append(run.clone(), append, self.reports.clone(), reply) {
             Ok(report) => self.parts.lanes.report(report).await,
             Err(refusal) => self.answer(&run, n, Ok(ReportAnswer::Refused(refusal))),
         }
@@ -123,7 +125,7 @@ impl Session {
     async fn report_end(&self, end: v1::EndRun) -> Result<(), Refusal> {
         let run = self.read_run(end.run.as_ref())?;
         let (n, reply) = (end.n, self.reply_for(&run, end.n));
-        match report::read_end(run.clone(), end, &self.attached.worker, reply) {
+        match report::read_end(run.clone(), end, &self.attached.worker, self.reports.clone(), reply) {
             Ok(report) => self.parts.lanes.report(report).await,
             Err(refusal) => self.answer(&run, n, Ok(ReportAnswer::Refused(refusal))),
         }

@@ -1,8 +1,9 @@
 //! Lanes: the writers into the journal. A job's writes always go through the lane of its hash. While one statement is on
 //! its way, what arrives is collected; then everything goes as one batch: one statement, one commit, no artificial waiting.
 //! A lane owns the memory of the runs it writes for, so that an append needs no read; the statement checks what is
-//! remembered. Promises: an answer means durable; the same report gets its first answer; each decision is made again for
-//! each new head. Bounded: the queue, the batch, the memory. It does not decide anything itself.
+//! remembered. Promises: an answer means durable; the same report gets its first answer; no report overtakes one of its
+//! stream that was given back; each decision is made again for each new head. Bounded: the queue, the batch, the memory.
+//! It does not decide anything itself.
 //! Neighbours: attachments report, services and the sweep decide, the store writes.
 
 pub(crate) mod work;

@@ -36,7 +36,7 @@ pub(crate) fn refuse_lane(error: &LaneError) -> Refusal {
     match error {
         LaneError::Store(source) => refuse_store(source),
         LaneError::Unanswered(unanswered) => (*unanswered).into(),
-        LaneError::Overloaded | LaneError::Contended { .. } => {
+        LaneError::Overloaded | LaneError::Contended { .. } | LaneError::Overtaking => {
             Refusal::new(Reason::Overloaded, error.to_string()).with_retry_after(OVERLOAD_RETRY)
         }
         LaneError::Stopping => {

@@ -22,14 +22,19 @@ use tenure_proto::{
 };
 
 use crate::{
-    lane::work::{LaneError, Reply, ReportAnswer, ReportBody, RunReport, StandingNotice},
+    lane::work::{LaneError, Reply, ReportAnswer, ReportBody, ReportStream, RunReport, StandingNotice},
     mint::salt_value,
 };
 
 type ReportReply = Reply<Result<ReportAnswer, LaneError>>;
 
 /// Records of a run.
-pub(crate) fn read_append(run: RunRef, append: v1::Append, reply: ReportReply) -> Result<RunReport, Refusal> {
+pub(crate) fn read_append(
+    run: RunRef,
+    append: v1::Append,
+    stream: ReportStream,
+    reply: ReportReply,
+) -> Result<RunReport, Refusal> {
     check_number(append.n)?;
     let count = append.records.len();
     if count == 0 || count > APPEND_MAX_RECORDS {
@@ -46,6 +51,7 @@ pub(crate) fn read_append(run: RunRef, append: v1::Append, reply: ReportReply) -
         request,
         acknowledged: Seq(append.acknowledged_seq),
         body,
+        stream,
         room: None,
         reply,
     })
@@ -56,6 +62,7 @@ pub(crate) fn read_end(
     run: RunRef,
     end: v1::EndRun,
     worker: &WorkerName,
+    stream: ReportStream,
     reply: ReportReply,
 ) -> Result<RunReport, Refusal> {
     check_number(end.n)?;
@@ -75,7 +82,7 @@ pub(crate) fn read_end(
     }
     let by = Principal::fleet(format!("worker {worker}"));
     let body = ReportBody::End(Box::new(report), by);
-    Ok(RunReport { run, n, request, acknowledged, body, room: None, reply })
+    Ok(RunReport { run, n, request, acknowledged, body, stream, room: None, reply })
 }
 
 /// The answer to a report.
@@ -168,7 +175,7 @@ mod tests {
     }
 
     fn read(append: v1::Append) -> Result<RunReport, Refusal> {
-        read_append(run(), append, Reply::call(|_| {}))
+        read_append(run(), append, ReportStream::default(), Reply::call(|_| {}))
     }
 
     #[test]
@@ -198,7 +205,8 @@ mod tests {
             ..v1::EndRun::default()
         };
         let worker: WorkerName = "w1".parse().unwrap();
-        let read = |end| read_end(run(), end, &worker, Reply::call(|_| {})).map(|_| ());
+        let read =
+            |end| read_end(run(), end, &worker, ReportStream::default(), Reply::call(|_| {})).map(|_| ());
         assert!(read(end(0, Some(b"done"))).is_ok());
         assert!(read(end(1, None)).is_ok());
         assert_eq!(read(end(1, Some(b"done"))).unwrap_err().reason, Reason::InvalidArgument);

@@ -17,7 +17,7 @@ use tenure_store::{Append, AppendOutcome, StoreError};
 use super::{
     Lane,
     compose::{Composed, compose_job, last_head},
-    memory::RunMemory,
+    memory::{Memories, RunMemory},
     read::Queues,
     work::{DecideError, Decided, JobKey, LaneError, Pending, ReportAnswer, RunReport, StandingNotice, Work},
 };
@@ -28,12 +28,12 @@ use crate::{
 };
 
 /// How often a piece of work is tried before it is given back.
-const ATTEMPTS_MAX: u32 = 16;
+pub(super) const ATTEMPTS_MAX: u32 = 16;
 
 impl Lane {
     /// Carries out what waits; what could not be finished waits again.
     pub(super) async fn run_round(&mut self) {
-        let mut queues = self.take_waiting();
+        let mut queues = sort_waiting(std::mem::take(&mut self.waiting), &mut self.memories);
         let known = match within(self.read_known(&queues)).await {
             Ok(Ok(known)) => known,
             Ok(Err(error)) => return fail_queues(queues, &LaneError::Store(error)),
@@ -48,27 +48,6 @@ impl Lane {
         if !composed.is_empty() {
             self.write_composed(composed).await;
         }
-    }
-
-    /// Takes what waits, by job. What was tried too often is given back, what is to be remembered is.
-    fn take_waiting(&mut self) -> Queues {
-        let mut queues = Queues::new();
-        let mut places: HashMap<JobKey, usize> = HashMap::new();
-        for pending in std::mem::take(&mut self.waiting) {
-            let key = pending.work.job();
-            if pending.attempts >= ATTEMPTS_MAX {
-                fail(pending.work, LaneError::Contended { attempts: pending.attempts });
-            } else if let Work::Remember { run, head, at } = &pending.work {
-                self.memories.remember(key, RunMemory::of_claim(*head, *at, run.epoch, run.run));
-            } else {
-                let place = *places.entry(key.clone()).or_insert_with(|| {
-                    queues.push((key, VecDeque::new()));
-                    queues.len() - 1
-                });
-                queues[place].1.push_back(pending);
-            }
-        }
-        queues
     }
 
     async fn write_composed(&mut self, composed: Vec<Composed>) {
@@ -181,6 +160,30 @@ impl Lane {
     }
 }
 
+/// What waits, by job. What was tried too often is given back, and what followed it in its stream; what is to be remembered
+/// is.
+pub(super) fn sort_waiting(waiting: VecDeque<Pending>, memories: &mut Memories) -> Queues {
+    let mut queues = Queues::new();
+    let mut places: HashMap<JobKey, usize> = HashMap::new();
+    for pending in waiting {
+        let key = pending.work.job();
+        if pending.work.is_overtaking() {
+            fail(pending.work, LaneError::Overtaking);
+        } else if pending.attempts >= ATTEMPTS_MAX {
+            fail(pending.work, LaneError::Contended { attempts: pending.attempts });
+        } else if let Work::Remember { run, head, at } = &pending.work {
+            memories.remember(key, RunMemory::of_claim(*head, *at, run.epoch, run.run));
+        } else {
+            let place = *places.entry(key.clone()).or_insert_with(|| {
+                queues.push((key, VecDeque::new()));
+                queues.len() - 1
+            });
+            queues[place].1.push_back(pending);
+        }
+    }
+    queues
+}
+
 /// What the worker that holds the job must be told of a decision by somebody else.
 fn order_for_holder(facts: &JobFacts, append: &Append) -> Option<RaisedOrder> {
     let lease = facts.lease.as_ref().filter(|lease| lease.live && append.n.is_none())?;
@@ -218,11 +221,14 @@ fn fail_queues(queues: Queues, error: &LaneError) {
     }
 }
 
-/// Gives a piece of work back with an error.
+/// Gives a piece of work back with an error. What follows a report in its stream will be given back too.
 pub(super) fn fail(work: Work, error: LaneError) {
     match work {
         Work::Remember { .. } => {}
-        Work::Report(RunReport { reply, .. }) => reply.send(Err(error)),
+        Work::Report(RunReport { reply, stream, .. }) => {
+            stream.break_off();
+            reply.send(Err(error));
+        }
         Work::Decide(decide) => decide.reply.send(Err(DecideError::Lane(error))),
     }
 }

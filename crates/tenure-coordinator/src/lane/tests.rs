@@ -19,8 +19,9 @@ use tokio::sync::oneshot;
 
 use super::{
     compose::{Composed, Known, compose_job},
-    memory::{KnownAppend, RunMemory},
-    work::{Decide, LaneError, Pending, Reply, ReportAnswer, ReportBody, RunReport, Work},
+    memory::{KnownAppend, Memories, RunMemory},
+    round::{ATTEMPTS_MAX, fail, sort_waiting},
+    work::{Decide, LaneError, Pending, Reply, ReportAnswer, ReportBody, ReportStream, RunReport, Work},
 };
 use crate::mint::{mint_job_id, salt_value};
 
@@ -48,8 +49,9 @@ fn of_tail(appends: Vec<KnownAppend>) -> RunMemory {
 
 fn report(run: &RunRef, n: u64, body: ReportBody) -> (Pending, Answer) {
     let (reply, answer) = Reply::channel();
-    let request = Digest::of(&n.to_be_bytes());
-    let report = RunReport { run: run.clone(), n, request, acknowledged: Seq(3), body, room: None, reply };
+    let (request, stream) = (Digest::of(&n.to_be_bytes()), ReportStream::default());
+    let report =
+        RunReport { run: run.clone(), n, request, acknowledged: Seq(3), body, stream, room: None, reply };
     (Pending { work: Work::Report(report), attempts: 0, refused: None }, answer)
 }
 
@@ -81,6 +83,26 @@ fn compose(
     let mut queue: VecDeque<Pending> = pendings.into_iter().collect();
     let composed = compose_job(&(run.tenant.clone(), run.job), known, &mut queue, Timestamp::UNIX_EPOCH);
     (composed, queue)
+}
+
+/// A note that came through this stream.
+fn through(stream: &ReportStream, run: &RunRef, n: u64) -> (Pending, Answer) {
+    let (mut pending, answer) = note(run, n);
+    if let Work::Report(report) = &mut pending.work {
+        report.stream = stream.clone();
+    }
+    (pending, answer)
+}
+
+/// The numbers of the reports that are left to be composed, in order.
+fn numbers(waiting: Vec<Pending>) -> Vec<u64> {
+    let queues = sort_waiting(waiting.into(), &mut Memories::new(8));
+    let left = queues.iter().flat_map(|(_, queue)| queue);
+    left.filter_map(|pending| match &pending.work {
+        Work::Report(report) => Some(report.n),
+        _ => None,
+    })
+    .collect()
 }
 
 fn remembered(memory: RunMemory) -> Known {
@@ -310,4 +332,32 @@ fn a_report_of_an_unknown_job_is_answered_missing() {
     let (note, answer) = note(&run, 1);
     compose(&run, Known { memory: None, read: true, facts: None }, [note]);
     assert_eq!(told(answer), ReportAnswer::Missing);
+}
+
+#[test]
+fn whichever_report_is_given_back_none_of_its_stream_overtakes_it() {
+    let run = run();
+    for given_back in 1..=5 {
+        let stream = ReportStream::default();
+        let (mut waiting, answers): (Vec<_>, Vec<_>) = (1..=5).map(|n| through(&stream, &run, n)).unzip();
+        waiting[given_back - 1].attempts = ATTEMPTS_MAX;
+        let before: Vec<u64> = (1..given_back as u64).collect();
+        assert_eq!(numbers(waiting), before, "{given_back} was given back");
+        for mut answer in answers.into_iter().skip(given_back - 1) {
+            assert!(matches!(answer.try_recv(), Ok(Err(_))), "it is sent again after {given_back}");
+        }
+    }
+}
+
+#[test]
+fn a_report_that_comes_after_its_stream_broke_is_given_back_and_another_streams_are_not() {
+    let run = run();
+    let (old, new) = (ReportStream::default(), ReportStream::default());
+    let (lost, _lost) = through(&old, &run, 6);
+    fail(lost.work, LaneError::Stopping);
+    let (overtaking, mut answer) = through(&old, &run, 7);
+    let (first, _first) = through(&new, &run, 6);
+    let (second, _second) = through(&new, &run, 7);
+    assert_eq!(numbers(vec![overtaking, first, second]), [6, 7]);
+    assert!(matches!(answer.try_recv(), Ok(Err(LaneError::Overtaking))));
 }

@@ -1,7 +1,13 @@
 //! What is asked of a lane, and its answers: records of a run by its holder, the end of a run, and decisions about a job
 //! by somebody who does not hold it. Neighbours: `lane` carries it out, attachments and services ask.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use jiff::Timestamp;
 use tenure_core::{
@@ -61,10 +67,32 @@ pub(crate) struct RunReport {
     pub(crate) acknowledged: Seq,
     /// What is reported.
     pub(crate) body: ReportBody,
+    /// The stream that it came through.
+    pub(crate) stream: ReportStream,
     /// Its share of what may wait, in bytes; none: not queued yet.
     pub(crate) room: Option<OwnedSemaphorePermit>,
     /// Who is told what became of it.
     pub(crate) reply: Reply<Result<ReportAnswer, LaneError>>,
+}
+
+/// Ties the reports of one stream together: what follows one that was given back unwritten is given back too. Written, it
+/// would leave the number before it below the highest of its run, where it is refused for good. The worker sends all of
+/// them again, in their order, through its next stream.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ReportStream {
+    broken: Arc<AtomicBool>,
+}
+
+impl ReportStream {
+    /// A report was given back.
+    pub(crate) fn break_off(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// True where one was.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
 }
 
 /// What a report says.
@@ -154,18 +182,21 @@ pub(crate) enum LaneError {
         /// How often it was tried.
         attempts: u32,
     },
+    /// An earlier report of the same stream was given back, and this one must not overtake it.
+    #[error("an earlier report of the same stream was not written")]
+    Overtaking,
     /// The coordinator is stopping.
     #[error("this coordinator is stopping")]
     Stopping,
     /// The database refused or did not answer; whether it was written is not known.
     #[error("writing to the journal")]
-    Store(#[source] std::sync::Arc<StoreError>),
+    Store(#[source] Arc<StoreError>),
     /// The database did not answer in time; whether it was written is not known.
     #[error(transparent)]
     Unanswered(#[from] Unanswered),
     /// What was to be written has no valid form.
     #[error("composing a record")]
-    Seal(#[source] std::sync::Arc<tenure_core::record::SealError>),
+    Seal(#[source] Arc<tenure_core::record::SealError>),
 }
 
 /// Where an answer goes. An asker that went away is no error.
@@ -217,6 +248,11 @@ impl Work {
             Self::Remember { .. } | Self::Decide(_) => 0,
             Self::Report(report) => report.body.size_bytes(),
         }
+    }
+
+    /// True where it would overtake one that was given back.
+    pub(crate) fn is_overtaking(&self) -> bool {
+        matches!(self, Self::Report(report) if report.stream.is_broken())
     }
 
     /// The job that it is about.
