@@ -31,6 +31,7 @@ mod lifecycle;
 mod namespace;
 mod process_group;
 pub(crate) mod protocol;
+mod reaping;
 mod release;
 mod report;
 mod watch;

@@ -16,11 +16,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
 use super::child::{ChildStreams, become_program, close_all_except};
 use super::protocol::{ChildEnd, GuardSpec};
+use super::reaping::{Reaped, reap_any};
 
 /// The guardian allows the child to be forked: namespace and cgroups are set up.
 pub(super) const ORDER_BEGIN: u8 = b'b';
@@ -168,17 +168,14 @@ impl Init {
     /// False: nobody is left.
     fn reap(&mut self) -> bool {
         loop {
-            let (pid, end) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) => return true,
-                Ok(WaitStatus::Exited(pid, code)) => (pid, ChildEnd::Exited { code }),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                    (pid, ChildEnd::Signalled { signal: signal as i32 })
+            match reap_any() {
+                Reaped::Ended { pid, end } => {
+                    if self.main.is_some_and(|main| main.as_raw() == pid) {
+                        self.report(&InitReport::MainEnded(end));
+                    }
                 }
-                Ok(_) => continue,
-                Err(_) => return false,
-            };
-            if Some(pid) == self.main {
-                self.report(&InitReport::MainEnded(end));
+                Reaped::None => return true,
+                Reaped::NobodyLeft => return false,
             }
         }
     }

@@ -9,11 +9,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use nix::errno::Errno;
 use nix::libc::SIGCHLD;
 use nix::poll::{PollTimeout, poll};
 use nix::sched::{CloneFlags, clone};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getegid, geteuid};
 
 use super::child::ChildStreams;
@@ -21,6 +22,7 @@ use super::descendants::find_children;
 use super::group::Collected;
 use super::init::{InitReport, ORDER_BEGIN, ORDER_TERMINATE, run_init};
 use super::protocol::{ChildEnd, GuardSpec};
+use super::reaping::{Reaped, reap_child};
 
 /// PID 1 does little, but its child composes arguments and environment on the heap, not here.
 const INIT_STACK_BYTES: usize = 512 * 1024;
@@ -119,10 +121,7 @@ impl Namespace {
     /// What happened since the last call.
     pub(super) fn collect(&mut self) -> Collected {
         if !self.reaped {
-            self.reaped = matches!(
-                waitpid(self.init, Some(WaitPidFlag::WNOHANG)),
-                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_)
-            );
+            self.reaped = reap_child(self.init.as_raw()) != Reaped::None;
         }
         // After the reaping: then everything that init said is in the socket.
         self.read_reports();
@@ -187,7 +186,7 @@ fn map_user(init: Pid, flags: CloneFlags) -> io::Result<()> {
 /// SIGKILL to a child of this process, and its reaping.
 pub(super) fn end_process(process: Pid) {
     let _ = kill(process, Signal::SIGKILL);
-    let _ = waitpid(process, None);
+    while waitpid(process, None) == Err(Errno::EINTR) {}
 }
 
 /// Whether a PID namespace can be made here, tried with a process that does nothing.

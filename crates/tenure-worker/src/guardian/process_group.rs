@@ -5,10 +5,8 @@
 //! It is ended by `cgroup.kill` where the run has a cgroup, and otherwise by a signal to each descendant, again
 //! and again until none is left.
 
-use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
 use rustix::process::Signal as PidfdSignal;
 
@@ -17,6 +15,7 @@ use super::descendants::{find_descendants, signal_process};
 use super::group::Collected;
 use super::namespace::end_process;
 use super::protocol::{ChildEnd, GuardSpec};
+use super::reaping::{Reaped, reap_any};
 
 /// The group.
 #[derive(Debug)]
@@ -76,17 +75,14 @@ impl ProcessGroup {
     /// What happened since the last call.
     pub(super) fn collect(&mut self) -> Collected {
         let empty = loop {
-            let (pid, end) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid, ChildEnd::Exited { code }),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                    (pid, ChildEnd::Signalled { signal: signal as i32 })
+            match reap_any() {
+                Reaped::Ended { pid, end } => {
+                    if pid == self.main.as_raw() {
+                        self.main_end = Some(end);
+                    }
                 }
-                Ok(WaitStatus::StillAlive) => break false,
-                Err(Errno::ECHILD) => break true,
-                Ok(_) | Err(_) => continue,
-            };
-            if pid == self.main {
-                self.main_end = Some(end);
+                Reaped::None => break false,
+                Reaped::NobodyLeft => break true,
             }
         };
         Collected { main_end: self.main_end.clone(), empty }

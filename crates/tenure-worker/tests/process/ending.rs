@@ -19,6 +19,22 @@ async fn an_exit_code_and_a_signal_are_told_as_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_real_time_signal_is_told_as_it_was_and_ends_nobody_else() {
+    for fencing in BOTH {
+        let scene = Scene::new(fencing);
+        assert_eq!(finish(scene.start("kill -34 $$")).await.2.end, ProcessEnd::Signal(34), "{fencing:?}");
+        // An orphan: the guardian or its init reaps it. The subshell's number goes with it.
+        let orphan = scene.path("orphan");
+        let script = format!(
+            "(sh -c 'echo $$ > {0}.new; mv {0}.new {0}; kill -34 $$' &)\n\
+             while ! test -e {0} || test -e /proc/$(cat {0}); do sleep 0.02; done; exit 5",
+            orphan.display()
+        );
+        assert_eq!(finish(scene.start(&script)).await.2.end, ProcessEnd::ExitCode(5), "{fencing:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_child_leaves_behind_ends_with_it() {
     for fencing in BOTH {
         let scene = Scene::new(fencing);
