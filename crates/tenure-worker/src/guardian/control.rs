@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::BootInstant;
@@ -34,15 +34,23 @@ pub(super) struct Control {
     last_heard: BootInstant,
 }
 
+/// What asks a process to end.
+const STOP_SIGNALS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT];
+
 /// The guardian outlives what stops its worker: it ends by the socket, or at the deadline.
+///
+/// The signals are also blocked, for the child's sake, which begins as a copy of the guardian: one that is only ignored is
+/// lost, one that is blocked waits until the child is ready for it. So a child that is asked to end right after its start
+/// does, and not only when its grace is over.
 pub(super) fn ignore_stop_signals() -> io::Result<()> {
-    for number in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGPIPE] {
+    for number in STOP_SIGNALS.into_iter().chain([Signal::SIGPIPE]) {
         // SAFETY: ignoring a signal installs no handler.
         #[expect(unsafe_code, reason = "nix marks every change of a disposition as unsafe")]
         unsafe {
             signal(number, SigHandler::SigIgn)?;
         }
     }
+    SigSet::from_iter(STOP_SIGNALS).thread_block()?;
     Ok(())
 }
 

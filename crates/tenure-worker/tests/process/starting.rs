@@ -96,6 +96,27 @@ async fn a_child_has_a_session_of_its_own_default_signals_and_three_descriptors(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_to_end_waits_for_a_child_that_is_not_its_program_yet() {
+    // What a copy of the guardian only ignores is lost; what it blocks is kept until it is unblocked.
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let mut process = scene.start("while :; do sleep 0.05; done");
+        process.wait_started().await.unwrap();
+        let identity = scene.identity();
+        for copied in [Some(identity.guardian), identity.init].into_iter().flatten() {
+            let status = fs::read_to_string(format!("/proc/{}/status", copied.pid)).unwrap();
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
+            let blocked = u64::from_str_radix(blocked, 16).unwrap();
+            for signal in [nix::libc::SIGHUP, nix::libc::SIGINT, nix::libc::SIGTERM, nix::libc::SIGQUIT] {
+                assert_ne!(blocked & (1 << (signal - 1)), 0, "{fencing:?}: {signal} is not in {blocked:x}");
+            }
+        }
+        process.handle().kill();
+        finish(process).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_not_there_is_named() {
     for fencing in [Fencing::Kernel, Fencing::Guardian] {
         let scene = Scene::new(fencing);
