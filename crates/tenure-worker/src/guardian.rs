@@ -62,7 +62,7 @@ pub fn run_guardian() -> ExitCode {
 
 /// One run from the first frame to the acknowledged end.
 fn guard_run() -> std::io::Result<()> {
-    control::ignore_stop_signals()?;
+    control::settle_signals()?;
     let (mut control, streams) = Control::take_over_streams()?;
     let Some(spec) = control.receive_spec()? else {
         return Ok(());

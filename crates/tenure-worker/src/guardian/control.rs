@@ -42,13 +42,19 @@ const STOP_SIGNALS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTE
 /// The signals are also blocked, for the child's sake, which begins as a copy of the guardian: one that is only ignored is
 /// lost, one that is blocked waits until the child is ready for it. So a child that is asked to end right after its start
 /// does, and not only when its grace is over.
-pub(super) fn ignore_stop_signals() -> io::Result<()> {
+pub(super) fn settle_signals() -> io::Result<()> {
     for number in STOP_SIGNALS.into_iter().chain([Signal::SIGPIPE]) {
         // SAFETY: ignoring a signal installs no handler.
         #[expect(unsafe_code, reason = "nix marks every change of a disposition as unsafe")]
         unsafe {
             signal(number, SigHandler::SigIgn)?;
         }
+    }
+    // Inherited as ignored from whoever started the worker, it would have the kernel reap children unseen.
+    // SAFETY: the default disposition installs no handler.
+    #[expect(unsafe_code, reason = "nix marks every change of a disposition as unsafe")]
+    unsafe {
+        signal(Signal::SIGCHLD, SigHandler::SigDfl)?;
     }
     SigSet::from_iter(STOP_SIGNALS).thread_block()?;
     Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_worker::guardian::{BootInstant, Fencing};
-use tenure_worker::runner::{GuardLink, ProcessEnd, StopCause};
+use tenure_worker::runner::{GuardCommand, GuardLink, ProcessEnd, ProcessRunner, StopCause};
 
 use super::scene::{Scene, finish, unbounded_link};
 
@@ -15,6 +15,22 @@ async fn an_exit_code_and_a_signal_are_told_as_they_were() {
         let scene = Scene::new(fencing);
         assert_eq!(finish(scene.start("exit 65")).await.2.end, ProcessEnd::ExitCode(65));
         assert_eq!(finish(scene.start("kill -SEGV $$")).await.2.end, ProcessEnd::Signal(11));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exit_code_is_told_also_where_ended_children_were_ignored_before() {
+    for fencing in BOTH {
+        let scene = Scene::new(fencing);
+        let ignoring = GuardCommand {
+            program: "/bin/sh".into(),
+            arguments: ["-c", "trap '' CHLD; exec \"$0\"", env!("CARGO_BIN_EXE_tenure-guard")]
+                .map(Into::into)
+                .to_vec(),
+        };
+        let process =
+            ProcessRunner::new(ignoring, fencing).start_process(scene.spec("exit 65"), unbounded_link());
+        assert_eq!(finish(process).await.2.end, ProcessEnd::ExitCode(65), "{fencing:?}");
     }
 }
 
