@@ -8,9 +8,8 @@ use std::sync::Arc;
 use tenure_core::{
     brief::brief,
     deadline::Deadline,
-    handover::{Cause, Handover, compose_handover},
+    handover::{Cause, Handover, History},
     id::Seq,
-    record::Record,
     refusal::Refusal,
     run_ref::RunRef,
 };
@@ -18,7 +17,7 @@ use tenure_proto::{
     convert::{run::write_run_ref, time::write_timestamp},
     v1::{self, attach_response::Message},
 };
-use tenure_store::{Claimed, StoredRecord};
+use tenure_store::Claimed;
 
 use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret};
 
@@ -58,8 +57,7 @@ fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, sec
     let (task_parts, attached) = (parts.clone(), attached.clone());
     parts.tasks.spawn(async move {
         match read_history(&task_parts, &run).await {
-            Ok(records) => match compose_handover(&records, run.head.seq, run.now, &remaining_deadline(&run))
-            {
+            Ok(history) => match history.compose_handover(run.now, &remaining_deadline(&run)) {
                 Some(handover) => send_grant(&attached, run, &secret, &handover),
                 None => refuse_grant(&run, "its journal does not show how it began"),
             },
@@ -76,25 +74,22 @@ fn refuse_grant(run: &Claimed, because: &str) {
     );
 }
 
-async fn read_history(parts: &Parts, run: &Claimed) -> Result<Vec<(Record, Option<Vec<u8>>)>, Refusal> {
+async fn read_history(parts: &Parts, run: &Claimed) -> Result<History, Refusal> {
     let kinds = KINDS_TOLD.map(str::to_owned);
-    let mut records = Vec::new();
-    let mut from = Seq(1);
-    loop {
+    let mut history = History::up_to(run.head.seq);
+    let mut next = Some(Seq(1));
+    while let Some(from) = next.filter(|&from| from <= run.head.seq) {
         let page = parts.store.read_records(&run.tenant, run.job, from, &kinds, PAGE);
         let page = parts.bulk.ask(page).await?;
-        let full = page.len() == PAGE as usize;
-        from = page.last().map_or(from, |last| last.seq.next());
-        records.extend(page.into_iter().filter_map(parse));
-        if !full || from > run.head.seq {
-            return Ok(records);
+        for stored in page.records {
+            // Nothing is decided from a record that this release does not know.
+            if let Ok(record) = stored.parse() {
+                history.take_record(record, stored.value);
+            }
         }
+        next = page.next;
     }
-}
-
-/// Nothing is decided from a record that this release does not know.
-fn parse(stored: StoredRecord) -> Option<(Record, Option<Vec<u8>>)> {
-    stored.parse().ok().map(|record| (record, stored.value))
+    Ok(history)
 }
 
 /// What is left of the deadline counts from the claim.

@@ -6,7 +6,7 @@
 mod compose;
 mod json;
 
-pub use compose::compose_handover;
+pub use compose::History;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,7 @@ pub const VALUE_MAX_BYTES: u64 = 256 * 1024;
 pub const RECORD_MAX_BYTES: usize = 64 * 1024;
 /// Largest note.
 pub const NOTE_MAX_BYTES: usize = 16 * 1024;
-/// Most bytes of notes in a handover; the latest are kept.
+/// Most bytes of notes in a handover, as they are written in its JSON; the latest are kept.
 pub const HANDOVER_NOTES_MAX_BYTES: usize = 1024 * 1024;
 /// Longest reason (`--why`).
 pub const WHY_MAX_BYTES: usize = 4 * 1024;
@@ -46,6 +46,9 @@ pub const MESSAGE_MAX_BYTES: usize = 8 * 1024 * 1024;
 pub const PAGE_DEFAULT: u32 = 50;
 /// Most items on a page.
 pub const PAGE_MAX: u32 = 1_000;
+/// Most bytes of records and the values beside them on a page of a journal; one record is always given. With what surrounds
+/// each record it stays below the 4 MiB that gRPC clients take where nothing is said.
+pub const RECORD_PAGE_MAX_BYTES: u32 = 2 * 1024 * 1024;
 /// Fewest hexadecimal digits by which a job may be named.
 pub const JOB_ENDING_MIN_DIGITS: usize = 6;
 /// Most runs at the same time in one worker.

@@ -5,7 +5,7 @@ use sqlx::query_file;
 use tenure_core::{
     chain::Head,
     id::{Digest, Epoch, JobId, Run, Seq, Tenant},
-    limits::TAIL_MAX_ROWS,
+    limits::{RECORD_PAGE_MAX_BYTES, TAIL_MAX_ROWS},
     record::Record,
 };
 
@@ -47,6 +47,15 @@ impl StoredRecord {
     pub fn parse(&self) -> Result<Record, serde_json::Error> {
         serde_json::from_slice(&self.bytes)
     }
+}
+
+/// A page of a job's journal.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordPage {
+    /// In order.
+    pub records: Vec<StoredRecord>,
+    /// Where the next page begins, which may turn out to be empty; none: there was nothing more.
+    pub next: Option<Seq>,
 }
 
 /// The end of a job's journal, for looking up appends that are sent again.
@@ -109,7 +118,8 @@ impl Store {
         into_tail(rows, Reader(attempted))
     }
 
-    /// Reads records from `from` on, in order; only of these kinds, where any are named.
+    /// Reads a page of records from `from` on, in order; only of these kinds, where any are named. It ends at `limit`
+    /// records or `limits::RECORD_PAGE_MAX_BYTES`, whichever is first, and holds at least one record where there is any.
     ///
     /// # Errors
     /// The database does not answer.
@@ -120,7 +130,7 @@ impl Store {
         from: Seq,
         kinds: &[String],
         limit: u32,
-    ) -> Result<Vec<StoredRecord>, StoreError> {
+    ) -> Result<RecordPage, StoreError> {
         let attempted = "reading records";
         let rows = sqlx::query_file_as!(
             RecordRow,
@@ -129,12 +139,13 @@ impl Store {
             job.0,
             to_bigint(from.0),
             kinds,
-            i64::from(limit)
+            i64::from(limit),
+            i64::from(RECORD_PAGE_MAX_BYTES)
         )
         .fetch_all(&self.pool)
         .await
         .map_err(StoreError::while_doing(attempted))?;
-        rows.into_iter().map(|row| row.into_record(Reader(attempted))).collect()
+        into_page(rows, limit, Reader(attempted))
     }
 
     /// Reads what a job returned; nothing where it did not succeed, or returned nothing.
@@ -208,6 +219,16 @@ struct RecordRow {
     value: Option<Vec<u8>>,
     salt: Option<Vec<u8>>,
     stored_at: Stamp,
+    found: i64,
+}
+
+fn into_page(rows: Vec<RecordRow>, limit: u32, reader: Reader) -> Result<RecordPage, StoreError> {
+    let came = rows.len() as u64;
+    let more = rows.last().is_some_and(|last| from_bigint(last.found) > came || came == u64::from(limit));
+    let records: Vec<StoredRecord> =
+        rows.into_iter().map(|row| row.into_record(reader)).collect::<Result<_, _>>()?;
+    let next = records.last().filter(|_| more).map(|last| last.seq.next());
+    Ok(RecordPage { records, next })
 }
 
 impl RecordRow {

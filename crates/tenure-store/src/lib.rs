@@ -33,7 +33,7 @@ pub use connection::{Store, StoreOptions};
 pub use error::StoreError;
 pub use installation::Installation;
 pub use job::{JobFilter, JobRow};
-pub use journal::{StoredRecord, Tail, TailRow};
+pub use journal::{RecordPage, StoredRecord, Tail, TailRow};
 pub use lease::{LostGrant, RunSecret};
 pub use output::{OutputChunk, OutputStream};
 pub use partition::PartitionReport;

@@ -19,7 +19,7 @@ use tenure_proto::{
     convert::run::write_run_ref,
     v1::{self, attach_response::Message},
 };
-use tenure_store::{LostGrant, StoreError};
+use tenure_store::{LostGrant, StoreError, StoredRecord};
 
 use crate::{
     attachments::Attached,
@@ -111,12 +111,28 @@ fn is_disowned(facts: &JobFacts, attached: &Attached, run: &RunRef) -> bool {
 async fn read_last_records(parts: &Parts, run: &RunRef) -> Result<Option<(Seq, Vec<Record>)>, StoreError> {
     let Some(job) = parts.store.read_job(&run.tenant, run.job).await? else { return Ok(None) };
     let from = Seq(job.head.seq.0.saturating_sub(RECORDS_LOOKED_AT).max(1));
-    let limit = u32::try_from(RECORDS_LOOKED_AT + 1).unwrap_or(u32::MAX);
-    let stored = parts.store.read_records(&run.tenant, run.job, from, &[], limit).await?;
+    let stored = read_records_to(parts, run, from, job.head.seq).await?;
     let records = stored.iter().filter(|stored| stored.epoch == run.epoch);
     // A kind that this release does not know is no start of a run, and not a notice.
-    let records: Result<Vec<Record>, _> = records.map(tenure_store::StoredRecord::parse).collect();
+    let records: Result<Vec<Record>, _> = records.map(StoredRecord::parse).collect();
     Ok(Some((job.head.seq, records.unwrap_or_default())))
+}
+
+/// Reads as many pages as it takes; the journal may be longer by now, and then the head moved.
+async fn read_records_to(
+    parts: &Parts,
+    run: &RunRef,
+    from: Seq,
+    to: Seq,
+) -> Result<Vec<StoredRecord>, StoreError> {
+    let limit = u32::try_from(RECORDS_LOOKED_AT + 1).unwrap_or(u32::MAX);
+    let (mut records, mut next) = (Vec::new(), Some(from));
+    while let Some(from) = next.filter(|&from| from <= to) {
+        let page = parts.store.read_records(&run.tenant, run.job, from, &[], limit).await?;
+        records.extend(page.records);
+        next = page.next;
+    }
+    Ok(records)
 }
 
 fn worker_principal(attached: &Attached) -> Principal {

@@ -119,14 +119,13 @@ impl Jobs {
         let from = Seq(request.from_seq.max(1));
         let limit = read_limit(request.limit, RECORDS_DEFAULT)?;
         let store = &self.parts.store;
-        let stored = store.read_records(&caller.tenant, row.job, from, &request.kinds, limit).await;
-        let stored = stored.map_err(|error| refuse_store(&error))?;
-        let full = stored.len() == limit as usize;
-        let next_seq = stored.last().filter(|_| full).map_or(0, |last| last.seq.next().0);
+        let page = store.read_records(&caller.tenant, row.job, from, &request.kinds, limit);
+        let page = self.parts.bulk.ask(page).await?;
+        let next_seq = page.next.map_or(0, |next| next.0);
         let concluded_head = row
             .concluded_head
             .map(|head| v1::ConcludedHead { seq: head.seq.0, hash: head.hash.0.to_vec().into() });
-        let records = stored.into_iter().map(write_record).collect();
+        let records = page.records.into_iter().map(write_record).collect();
         Ok(v1::ListRecordsResponse { records, next_seq, job_id: row.job.to_string(), concluded_head })
     }
 

@@ -18,8 +18,8 @@ use crate::coordinator::{Parts, stopping};
 
 /// The poll behind the wake-ups.
 const POLL: Duration = Duration::from_secs(1);
-/// Chunks that are read at once.
-const PAGE: u32 = 64;
+/// Chunks that are read at once; with the largest chunks 1 MiB, because a reader that is slow keeps them.
+const PAGE: u32 = 16;
 /// Output that was sent before the end of its run is durable before that end; only what a broken stream left behind comes
 /// later. After so many looks at a job that is over nothing more is waited for.
 const LOOKS_AFTER_END: u32 = 3;
@@ -152,8 +152,8 @@ impl OutputReader {
         let Some(head) = row.concluded_head.filter(|_| row.run == self.run) else { return Ok(None) };
         let (tenant, job): (&Tenant, JobId) = (&self.wish.tenant, self.wish.job);
         let from: Seq = head.seq;
-        let stored = self.parts.bulk.ask(self.parts.store.read_records(tenant, job, from, &[], 1)).await?;
-        let record = stored.first().and_then(|stored| stored.parse().ok());
+        let page = self.parts.bulk.ask(self.parts.store.read_records(tenant, job, from, &[], 1)).await?;
+        let record = page.records.first().and_then(|stored| stored.parse().ok());
         Ok(match record {
             Some(Record { kind: RecordKind::JobConcluded { output_chunks, .. }, .. }) => output_chunks,
             Some(_) | None => None,

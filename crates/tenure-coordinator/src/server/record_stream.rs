@@ -64,7 +64,7 @@ async fn send_new(
         };
         let state = write_state(row.state).into();
         let page = parts.bulk.ask(parts.store.read_records(tenant, job, *next, &[], PAGE)).await?;
-        for stored in page {
+        for stored in page.records {
             *next = stored.seq.next();
             let response = v1::WatchJobResponse { record: Some(write_record(stored)), state };
             if sender.send(Ok(response)).await.is_err() {

@@ -93,8 +93,14 @@ impl Fleet {
     }
 
     pub(crate) async fn records(&self, job: &str) -> Vec<v1::Record> {
-        let request = v1::ListRecordsRequest { job: job.into(), ..Default::default() };
-        self.jobs().list_records(request).await.unwrap().into_inner().records
+        let (mut records, mut from_seq) = (Vec::new(), 1);
+        while from_seq != 0 {
+            let request = v1::ListRecordsRequest { job: job.into(), from_seq, ..Default::default() };
+            let page = self.jobs().list_records(request).await.unwrap().into_inner();
+            records.extend(page.records);
+            from_seq = page.next_seq;
+        }
+        records
     }
 
     /// The kinds of a job's records, in order.

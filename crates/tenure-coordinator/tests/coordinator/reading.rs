@@ -1,6 +1,9 @@
 //! Reading: one job, a page, the journal as it grows, output, and what the server says about itself.
 
-use tenure_core::reason::Reason;
+use tenure_core::{
+    limits::{NOTE_MAX_BYTES, RECORD_PAGE_MAX_BYTES, VALUE_MAX_BYTES},
+    reason::Reason,
+};
 use tenure_proto::v1::{
     self, JobState, attach_request::Message as Request, attach_response::Message as Response, run_end::How,
 };
@@ -55,6 +58,54 @@ async fn a_watch_gives_every_record_once_and_ends_when_the_job_is_sealed() {
         seqs.push(response.record.unwrap().seq);
     }
     assert_eq!(seqs, (3..=9).collect::<Vec<u64>>());
+}
+
+/// A job with 40 of the longest notes, 12 of them blown up to the largest value in the database, as results are.
+async fn write_long_journal(fleet: &Fleet) -> String {
+    let mut worker = Worker::start(fleet, "w1", 1).await;
+    let job = fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    let text = "x".repeat(NOTE_MAX_BYTES);
+    for n in 1..=40 {
+        applied(worker.note(&grant, n, &text).await);
+    }
+    let result = vec![b'r'; usize::try_from(VALUE_MAX_BYTES).unwrap()];
+    let report = v1::EndRun { result: Some(result.into()), ..end(&grant, 41, How::ExitCode(0)) };
+    worker.say(Request::EndRun(report)).await;
+    applied(worker.hear_appended(41).await);
+    sqlx::query("UPDATE journal SET value = convert_to(repeat('y', $1), 'UTF8') WHERE seq BETWEEN 20 AND 31")
+        .bind(i32::try_from(VALUE_MAX_BYTES).unwrap())
+        .execute(&fleet.pool().await)
+        .await
+        .unwrap();
+    job
+}
+
+#[tokio::test]
+async fn a_journal_with_large_values_is_listed_in_pages_that_any_client_takes_and_watched_whole() {
+    let fleet = Fleet::start().await;
+    let job = write_long_journal(&fleet).await;
+    let (mut seqs, mut pages, mut from_seq) = (Vec::new(), 0, 1);
+    while from_seq != 0 {
+        // The client has the limit that gRPC has where nothing is said: 4 MiB.
+        let request =
+            v1::ListRecordsRequest { job: job.clone(), from_seq, limit: 1_000, ..Default::default() };
+        let page = fleet.jobs().list_records(request).await.unwrap().into_inner();
+        let size =
+            |record: &v1::Record| record.bytes.len() + record.value.as_ref().map_or(0, |value| value.len());
+        let bytes: usize = page.records.iter().map(size).sum();
+        assert!(bytes <= usize::try_from(RECORD_PAGE_MAX_BYTES).unwrap(), "{bytes}");
+        seqs.extend(page.records.into_iter().map(|record| record.seq));
+        (pages, from_seq) = (pages + 1, page.next_seq);
+    }
+    assert_eq!(seqs, (1..=44).collect::<Vec<u64>>());
+    assert!(pages > 1, "{pages}");
+    let mut watched = watch(&fleet, &fleet.channel, &job, 0).await;
+    let mut seqs = Vec::new();
+    while let Some(response) = watched.message().await.unwrap() {
+        seqs.push(response.record.unwrap().seq);
+    }
+    assert_eq!(seqs, (1..=44).collect::<Vec<u64>>());
 }
 
 #[tokio::test]

@@ -4,22 +4,17 @@ use super::*;
 use crate::{
     deadline::Deadline,
     factory::{Journal, admitted, crashed, job_id, note, run_started, second, start},
-    handover::compose_handover,
+    handover::History,
     id::Seq,
-    record::Record,
 };
 
-type Read = (Record, Option<Vec<u8>>);
-
-fn read(journal: &Journal) -> Vec<Read> {
-    journal
-        .records
-        .iter()
-        .map(|record| {
-            let value = record.value.as_ref().map(|value| value.value.clone());
-            (serde_json::from_slice(&record.bytes).unwrap(), value)
-        })
-        .collect()
+fn read(journal: &Journal, up_to: Seq) -> History {
+    let mut history = History::up_to(up_to);
+    for record in &journal.records {
+        let value = record.value.as_ref().map(|value| value.value.clone());
+        history.take_record(serde_json::from_slice(&record.bytes).unwrap(), value);
+    }
+    history
 }
 
 fn recovered(previous: u32, interruption: Interruption, attempt: u32) -> Cause {
@@ -38,7 +33,7 @@ fn hand_over(notes: &[&str], cause: Cause) -> Handover {
 
 fn compose(journal: &Journal, up_to: Seq) -> Handover {
     let deadline = Deadline::new(start(), Some(second(3_600)));
-    compose_handover(&read(journal), up_to, second(480), &deadline).unwrap()
+    read(journal, up_to).compose_handover(second(480), &deadline).unwrap()
 }
 
 #[test]

@@ -1,4 +1,7 @@
-//! Composes a handover from a job's journal.
+//! Composes a handover from a job's journal, record by record: a journal may be of any length, and what is kept of it while
+//! it is read is what goes into the handover.
+
+use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
@@ -26,58 +29,77 @@ impl Handover {
     }
 }
 
-/// Composes what a run is told: `records` are the job's records with the values beside them, in order, or those kinds of
-/// them that matter (`job_admitted`, `run_started`, `note`); `up_to` is the seq of the record that starts the run, and what
-/// comes after it is left out. None where that record is not among them.
-#[must_use]
-pub fn compose_handover(
-    records: &[(Record, Option<Vec<u8>>)],
+/// What is kept of a job's journal for the handover of one run.
+#[derive(Debug, Clone)]
+pub struct History {
     up_to: Seq,
-    now: Timestamp,
-    deadline: &Deadline,
-) -> Option<Handover> {
-    let (start, cause) = records.iter().find_map(|(record, _)| match &record.kind {
-        RecordKind::RunStarted { cause, .. } if record.seq == up_to => Some((record, cause.clone())),
-        _ => None,
-    })?;
-    let before = || records.iter().filter(|(record, _)| record.seq < up_to);
-    let input = before().find_map(|(record, value)| match &record.kind {
-        RecordKind::JobAdmitted { .. } => value.clone(),
-        _ => None,
-    });
-    let notes = before().filter_map(|(record, value)| read_note(record, value.as_deref())).collect();
-    let (notes, notes_left_out) = bound_notes(notes);
-    let deadline = remaining(deadline, now);
-    Some(Handover { job: start.job, run: start.run, cause, input, notes, notes_left_out, deadline })
+    start: Option<(JobId, Run, Cause)>,
+    input: Option<Vec<u8>>,
+    notes: NotesKept,
+}
+
+impl History {
+    /// Nothing is read yet; `up_to` is the seq of the record that starts the run, and what comes after it is left out.
+    #[must_use]
+    pub fn up_to(up_to: Seq) -> Self {
+        Self { up_to, start: None, input: None, notes: NotesKept::default() }
+    }
+
+    /// Takes the next record with the value beside it. Records come in order; all of them, or those kinds that matter
+    /// (`job_admitted`, `run_started`, `note`).
+    pub fn take_record(&mut self, record: Record, value: Option<Vec<u8>>) {
+        let before = record.seq < self.up_to;
+        match record.kind {
+            RecordKind::RunStarted { cause, .. } if record.seq == self.up_to => {
+                self.start = Some((record.job, record.run, cause));
+            }
+            RecordKind::JobAdmitted { .. } if before => self.input = value,
+            RecordKind::Note { .. } if before => {
+                let text = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                self.notes.keep(EarlierNote { run: record.run, at: record.at, text });
+            }
+            _ => {}
+        }
+    }
+
+    /// Composes what the run is told. None where the record that starts it was not among the records.
+    #[must_use]
+    pub fn compose_handover(self, now: Timestamp, deadline: &Deadline) -> Option<Handover> {
+        let (job, run, cause) = self.start?;
+        let (notes, notes_left_out) = (self.notes.kept.into(), self.notes.left_out);
+        let deadline = remaining(deadline, now);
+        Some(Handover { job, run, cause, input: self.input, notes, notes_left_out, deadline })
+    }
+}
+
+/// The latest notes that fit: they say where the work stood.
+#[derive(Debug, Clone, Default)]
+struct NotesKept {
+    kept: VecDeque<EarlierNote>,
+    bytes: usize,
+    left_out: usize,
+}
+
+impl NotesKept {
+    fn keep(&mut self, note: EarlierNote) {
+        self.bytes += written_bytes(&note);
+        self.kept.push_back(note);
+        while self.bytes > HANDOVER_NOTES_MAX_BYTES
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.bytes -= written_bytes(&oldest);
+            self.left_out += 1;
+        }
+    }
+}
+
+/// What a note takes in the handover's JSON: many short notes and much that is escaped count as what they become.
+fn written_bytes(note: &EarlierNote) -> usize {
+    // A note is text and numbers, and writing those cannot fail.
+    serde_json::to_vec(note).map_or(0, |json| json.len())
 }
 
 fn remaining(deadline: &Deadline, now: Timestamp) -> Option<RemainingDeadline> {
     let at = deadline.deadline_at()?;
     Some(RemainingDeadline { at, remaining_s: deadline.remaining_s(now)? })
-}
-
-fn read_note(record: &Record, value: Option<&[u8]>) -> Option<EarlierNote> {
-    match &record.kind {
-        RecordKind::Note { .. } => Some(EarlierNote {
-            run: record.run,
-            at: record.at,
-            text: value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
-        }),
-        _ => None,
-    }
-}
-
-/// Keeps the latest notes that fit: they say where the work stood.
-fn bound_notes(mut notes: Vec<EarlierNote>) -> (Vec<EarlierNote>, usize) {
-    let mut bytes = 0;
-    let kept = notes
-        .iter()
-        .rev()
-        .take_while(|note| {
-            bytes += note.text.as_ref().map_or(0, String::len);
-            bytes <= HANDOVER_NOTES_MAX_BYTES
-        })
-        .count();
-    let left_out = notes.len() - kept;
-    (notes.split_off(left_out), left_out)
 }

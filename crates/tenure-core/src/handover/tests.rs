@@ -5,20 +5,16 @@ use crate::{
     deadline::Deadline,
     factory::{Journal, admitted, job_id, note, run_started, second, start},
     id::Seq,
-    limits::HANDOVER_NOTES_MAX_BYTES,
-    record::Record,
+    limits::{HANDOVER_NOTES_MAX_BYTES, NOTE_MAX_BYTES},
 };
 
 fn compose(journal: &Journal, up_to: u64, deadline: &Deadline) -> Option<Handover> {
-    let records: Vec<(Record, Option<Vec<u8>>)> = journal
-        .records
-        .iter()
-        .map(|record| {
-            let value = record.value.as_ref().map(|value| value.value.clone());
-            (serde_json::from_slice(&record.bytes).unwrap(), value)
-        })
-        .collect();
-    compose_handover(&records, Seq(up_to), second(480), deadline)
+    let mut history = History::up_to(Seq(up_to));
+    for record in &journal.records {
+        let value = record.value.as_ref().map(|value| value.value.clone());
+        history.take_record(serde_json::from_slice(&record.bytes).unwrap(), value);
+    }
+    history.compose_handover(second(480), deadline)
 }
 
 fn recovered() -> Cause {
@@ -74,15 +70,38 @@ fn a_record_that_starts_no_run_gives_no_handover() {
 
 #[test]
 fn too_many_notes_lose_the_oldest_and_say_how_many() {
-    let half = "x".repeat(HANDOVER_NOTES_MAX_BYTES / 64);
+    let long = "x".repeat(HANDOVER_NOTES_MAX_BYTES / 64);
     let journal = Journal::of(job_id())
         .write(0, 0, admitted("v1.2.0"))
         .write(1, 1, vec![run_started(Cause::Dispatch), note("the first"), note("the second")])
-        .write(1, 1, (0..64).map(|_| note(&half)).collect())
+        .write(1, 1, (0..64).map(|_| note(&long)).collect())
         .write(3, 2, vec![run_started(recovered())]);
     let handover = compose(&journal, journal.head().seq.0, &Deadline::new(start(), None)).unwrap();
-    assert_eq!((handover.notes.len(), handover.notes_left_out), (64, 2));
-    assert!(crate::brief::brief(&handover).contains("- (2 older notes are left out)"));
+    assert_eq!((handover.notes.len(), handover.notes_left_out), (63, 3));
+    assert!(crate::brief::brief(&handover).contains("- (3 older notes are left out)"));
+}
+
+#[test]
+fn notes_count_as_what_they_become_in_the_handover() {
+    // Each of these is six times as long there, and an empty one is not for nothing.
+    for text in ["\u{1}".repeat(NOTE_MAX_BYTES), String::new()] {
+        let count = HANDOVER_NOTES_MAX_BYTES / 40;
+        let notes = if text.is_empty() { count } else { 64 };
+        let journal = Journal::of(job_id())
+            .write(0, 0, admitted("v1.2.0"))
+            .write(1, 1, vec![run_started(Cause::Dispatch)])
+            .write(1, 1, (0..notes).map(|_| note(&text)).collect())
+            .write(3, 2, vec![run_started(recovered())]);
+        let deadline = Deadline::new(start(), None);
+        let handover = compose(&journal, journal.head().seq.0, &deadline).unwrap();
+        assert_eq!(handover.notes.len() + handover.notes_left_out, notes);
+        let without = Handover { notes: Vec::new(), ..handover.clone() };
+        let written = |handover: &Handover| handover.to_json().unwrap().len();
+        let taken = written(&handover) - written(&without);
+        // Between two notes there is a comma.
+        let most = HANDOVER_NOTES_MAX_BYTES + handover.notes.len();
+        assert!((HANDOVER_NOTES_MAX_BYTES * 9 / 10..=most).contains(&taken), "{taken}");
+    }
 }
 
 #[test]

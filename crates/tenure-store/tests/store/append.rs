@@ -19,11 +19,12 @@ async fn holders_appends_land_one_after_the_other() {
     let mut holder = fleet.run_job(&fleet.attach("w1").await).await;
     assert_eq!(fleet.append(holder.notes(&["one"])).await, AppendOutcome::Applied { seq: Seq(4) });
     assert_eq!(fleet.append(holder.notes(&["two", "three"])).await, AppendOutcome::Applied { seq: Seq(6) });
-    let records = fleet.store.read_records(&fleet.tenant, holder.job, Seq(4), &[], 10).await.unwrap();
+    let records = fleet.store.read_records(&fleet.tenant, holder.job, Seq(4), &[], 10).await.unwrap().records;
     let texts: Vec<_> = records.iter().map(|record| record.value.clone().unwrap()).collect();
     assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
     let mut head = Head::genesis();
-    for record in fleet.store.read_records(&fleet.tenant, holder.job, Seq(1), &[], 10).await.unwrap() {
+    for record in fleet.store.read_records(&fleet.tenant, holder.job, Seq(1), &[], 10).await.unwrap().records
+    {
         head = head.extend(&record.bytes);
         assert_eq!((record.seq, record.hash), (head.seq, head.hash));
     }

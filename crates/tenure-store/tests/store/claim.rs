@@ -29,7 +29,7 @@ async fn claim_brings_everything_that_a_grant_needs() {
     assert_eq!((claimed.traceparent.as_deref(), claimed.secret_index), (Some("00-aa-bb-01"), 0));
     assert!(claimed.deadline_at.is_some_and(|deadline| deadline > claimed.now));
     assert!(!outcome.full && outcome.refused.is_none());
-    let record = &fleet.store.read_records(&fleet.tenant, job.job, Seq(3), &[], 10).await.unwrap()[0];
+    let record = &fleet.store.read_records(&fleet.tenant, job.job, Seq(3), &[], 10).await.unwrap().records[0];
     assert_eq!((record.hash, record.seq), (claimed.head.hash, claimed.head.seq));
     assert!(
         matches!(record.parse().unwrap().kind, RecordKind::RunStarted { term, .. } if term == worker.term)

@@ -19,7 +19,7 @@ use tenure_core::{
 };
 use tenure_store::{
     Append, AppendOutcome, ClaimOutcome, ClaimRequest, Claimed, EagerClaim, Floors, Guard, NewDeclaration,
-    NewJob, NewTerm, Store, StoreOptions, Submitted,
+    NewJob, NewTerm, Store, StoreOptions, StoredRecord, Submitted,
 };
 use tenure_testkit::TestDatabase;
 use uuid::Uuid;
@@ -148,6 +148,17 @@ impl Fleet {
             .fetch_all(&self.pool)
             .await
             .unwrap()
+    }
+
+    /// A job's records, page after page.
+    pub(crate) async fn all_records(&self, job: JobId) -> Vec<StoredRecord> {
+        let (mut records, mut next) = (Vec::new(), Some(Seq(1)));
+        while let Some(from) = next {
+            let page = self.store.read_records(&self.tenant, job, from, &[], 1_000).await.unwrap();
+            records.extend(page.records);
+            next = page.next;
+        }
+        records
     }
 
     pub(crate) async fn count(&self, sql: &'static str) -> i64 {

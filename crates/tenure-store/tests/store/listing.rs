@@ -6,8 +6,9 @@ use jiff::ToSpan as _;
 use tenure_core::{
     id::{JobId, Seq},
     job::State,
+    limits::{RECORD_PAGE_MAX_BYTES, VALUE_MAX_BYTES},
 };
-use tenure_store::{JobFilter, NewJob};
+use tenure_store::{JobFilter, NewJob, RecordPage, StoredRecord};
 use uuid::Uuid;
 
 use crate::fleet::{Fleet, agent, new_job, now};
@@ -97,16 +98,53 @@ async fn records_are_read_in_pages_and_by_kind() {
     fleet.append(holder.notes(&["a", "b", "c"])).await;
     let read = async |from, kinds: &[&str], limit| {
         let kinds: Vec<_> = kinds.iter().map(|&kind| kind.to_owned()).collect();
-        let records =
+        let page =
             fleet.store.read_records(&fleet.tenant, holder.job, Seq(from), &kinds, limit).await.unwrap();
-        records.iter().map(|record| record.seq.0).collect::<Vec<_>>()
+        (page.records.iter().map(|record| record.seq.0).collect::<Vec<_>>(), page.next.map(|next| next.0))
     };
-    assert_eq!(read(2, &[], 3).await, [2, 3, 4]);
-    assert_eq!(read(5, &[], 3).await, [5, 6]);
-    assert_eq!(read(1, &["note", "plan_frozen"], 10).await, [2, 4, 5, 6]);
+    assert_eq!(read(2, &[], 3).await, (vec![2, 3, 4], Some(5)));
+    assert_eq!(read(5, &[], 3).await, (vec![5, 6], None));
+    assert_eq!(read(7, &[], 3).await, (vec![], None));
+    assert_eq!(read(1, &["note", "plan_frozen"], 10).await, (vec![2, 4, 5, 6], None));
+    assert_eq!(read(1, &["note", "plan_frozen"], 2).await, (vec![2, 4], Some(5)));
     let foreign =
         fleet.store.read_records(&"other".parse().unwrap(), holder.job, Seq(1), &[], 9).await.unwrap();
-    assert_eq!(foreign, []);
+    assert_eq!(foreign, RecordPage::default());
+}
+
+#[tokio::test]
+async fn a_page_of_records_is_full_when_its_bytes_are_and_the_next_goes_on_without_a_gap() {
+    let fleet = Fleet::start().await;
+    let mut holder = fleet.run_job(&fleet.attach("w1").await).await;
+    fleet.append(holder.notes(&["x"; 30])).await;
+    // The largest values, a small one among them, and a record without any.
+    sqlx::query(
+        "UPDATE journal SET value = convert_to(repeat('x', $1), 'UTF8') WHERE kind = 'note' AND seq <> 7",
+    )
+    .bind(i32::try_from(VALUE_MAX_BYTES).unwrap())
+    .execute(&fleet.pool)
+    .await
+    .unwrap();
+    sqlx::query("UPDATE journal SET value = NULL, salt = NULL WHERE seq = 12")
+        .execute(&fleet.pool)
+        .await
+        .unwrap();
+    let size = |record: &StoredRecord| record.bytes.len() + record.value.as_ref().map_or(0, Vec::len);
+    let (mut pages, mut next) = (Vec::new(), Some(Seq(1)));
+    while let Some(from) = next {
+        let page = fleet.store.read_records(&fleet.tenant, holder.job, from, &[], 1_000).await.unwrap();
+        next = page.next;
+        pages.push(page.records);
+    }
+    let limit = usize::try_from(RECORD_PAGE_MAX_BYTES).unwrap();
+    for (page, following) in pages.iter().zip(pages.iter().skip(1)) {
+        let bytes: usize = page.iter().map(size).sum();
+        assert!(bytes <= limit, "{bytes}");
+        assert!(bytes + size(&following[0]) > limit, "{bytes} and one more would fit");
+    }
+    assert_eq!(pages.len(), 4);
+    let seqs: Vec<_> = pages.iter().flatten().map(|record| record.seq.0).collect();
+    assert_eq!(seqs, (1..=33).collect::<Vec<_>>());
 }
 
 #[tokio::test]

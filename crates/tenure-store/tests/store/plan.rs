@@ -24,7 +24,7 @@ macro_rules! query {
     };
 }
 
-const HOT: [Expected; 7] = [
+const HOT: [Expected; 8] = [
     Expected {
         query: query!("journal/append_records.sql"),
         arguments: "'{0}', '{default}', '{JOB}', '{1}', '{0}', '{1}', '{3}', '{00}',
@@ -52,6 +52,11 @@ const HOT: [Expected; 7] = [
     Expected {
         query: query!("journal/read_tail.sql"),
         arguments: "'default', 'JOB', 3, 100",
+        indexes: &["journal_pkey"],
+    },
+    Expected {
+        query: query!("journal/read_records.sql"),
+        arguments: "'default', 'JOB', 3, '{}', 100, 1000",
         indexes: &["journal_pkey"],
     },
     Expected {

@@ -28,7 +28,7 @@ async fn submitted_job_is_ready_with_two_records_and_its_deadline() {
     assert_eq!(deadline.duration_since(now), SignedDuration::from_secs(3_600));
     let row = fleet.store.read_job(&fleet.tenant, job.job).await.unwrap().unwrap();
     assert_eq!((row.state, row.head.seq, row.agent), (State::Ready, Seq(2), agent("notes")));
-    let records = fleet.store.read_records(&fleet.tenant, job.job, Seq(1), &[], 10).await.unwrap();
+    let records = fleet.store.read_records(&fleet.tenant, job.job, Seq(1), &[], 10).await.unwrap().records;
     assert_eq!(
         records.iter().map(|record| &record.kind[..]).collect::<Vec<_>>(),
         ["job_admitted", "plan_frozen"]
