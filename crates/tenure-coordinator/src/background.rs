@@ -5,6 +5,7 @@
 mod clock;
 mod delayed;
 mod leases;
+mod overdue;
 mod partitions;
 mod terms;
 
@@ -19,6 +20,7 @@ pub(crate) fn start_background(parts: &Parts) {
     parts.vital.spawn("clock", clock::keep_clock(parts.clone()));
     parts.vital.spawn("sweep of terms", terms::sweep_terms(parts.clone()));
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
+    parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
     parts.tasks.spawn(end_attachments(parts.clone()));
 }

@@ -3,26 +3,20 @@
 //! worker is offered as many jobs as it has credits, in one transaction; two coordinators that look at once pass over what
 //! the other is claiming. Claims begin at a remembered floor, and at the beginning in a full pass, so that dead entries of
 //! the queue are not scanned again and again. A job whose deadline is reached is concluded instead.
-//! Neighbours: `attachments` says who wants runs, `grant` hands them over, the store claims, the core concludes.
+//! Neighbours: `attachments` says who wants runs, `grant` hands them over, the store claims, `denial` concludes.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use tenure_core::{
-    id::Digest,
-    limits::CLAIM_MAX_JOBS,
-    plan::{Decision, JobFacts},
-    reason::Reason,
-    refusal::Refusal,
-    settlement::plan_denial,
-};
+use tenure_core::{id::Digest, limits::CLAIM_MAX_JOBS, reason::Reason, refusal::Refusal};
 use tenure_store::{ClaimOutcome, ClaimRequest, Floors, TermRefusal};
 
 use crate::{
     attachments::{Attached, QueueView},
     coordinator::Parts,
+    denial::conclude_denied,
     grant::grant_runs,
     mint::Secret,
     patience::within,
@@ -163,20 +157,9 @@ async fn take_outcome(
     }
     grant_runs(parts, attached, claimed, secrets).await;
     for facts in denied {
-        report.denied += 1;
-        conclude_denied(parts, &facts).await;
+        report.denied += u32::from(conclude_denied(parts, &facts).await);
     }
     full
-}
-
-/// The session's deadline refuses a run: the job is concluded, by whichever coordinator is first.
-async fn conclude_denied(parts: &Parts, facts: &JobFacts) {
-    let job = (facts.tenant.clone(), facts.job);
-    let planner = |facts: &JobFacts| -> Result<Decision, Refusal> { plan_denial(facts) };
-    match parts.lanes.decide(job, Box::new(planner)).await {
-        Ok(_) => tracing::info!(job = %facts.job, "its session's deadline refused a run"),
-        Err(error) => tracing::info!(job = %facts.job, error = chain(&error), "its conclusion failed"),
-    }
 }
 
 fn refuse_term(attached: &Attached, refusal: TermRefusal) {

@@ -15,6 +15,7 @@ mod lane;
 
 mod attachment;
 mod attachments;
+mod denial;
 mod dispatch;
 mod gone;
 mod grant;

@@ -76,6 +76,8 @@ pub const TAIL_MAX_ROWS: u32 = 1_024;
 pub const DUE_MAX_JOBS: u32 = 1_000;
 /// Jobs of the queue that one look for reached deadlines reads.
 pub const OVERDUE_PAGE_JOBS: u32 = 1_000;
+/// Jobs whose deadline is reached that one coordinator concludes at the same time.
+pub const OVERDUE_CONCLUDED_AT_ONCE: usize = 64;
 /// Most lost grants that are named in one answer.
 pub const LOST_GRANTS_MAX: u32 = 1_000;
 

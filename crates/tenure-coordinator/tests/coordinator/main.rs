@@ -15,6 +15,8 @@ mod submission;
 
 mod life;
 
+mod overdue;
+
 mod attach;
 
 mod resend;

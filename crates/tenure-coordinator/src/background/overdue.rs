@@ -1,0 +1,92 @@
+//! Ready jobs whose session's deadline is reached are concluded, also where no worker wants them and they would lie in the
+//! queue for ever. Each pass goes through the whole queue, a page at a time, and begins a second after the one before; where
+//! the queue is so long that a pass takes longer, most of the time is still left to others. Each coordinator does the same,
+//! and a job is concluded once. Neighbours: `denial` concludes, the store pages, `dispatch` meets what a worker wants.
+
+use std::time::{Duration, Instant};
+
+use tenure_core::{
+    id::{JobId, Tenant},
+    limits::OVERDUE_CONCLUDED_AT_ONCE,
+    plan::JobFacts,
+};
+use tenure_store::StoreError;
+use tokio::task::JoinSet;
+
+use super::pause;
+use crate::{
+    coordinator::Parts,
+    denial::conclude_denied,
+    patience::{Unanswered, within},
+    refusals::chain,
+};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// A pause is at least so many times as long as the pass before it.
+const PAUSE_FACTOR: u32 = 3;
+
+/// What one pass found and did.
+#[derive(Debug, Default)]
+struct PassReport {
+    pages: u64,
+    overdue: usize,
+    concluded: usize,
+}
+
+/// Why a pass ended early.
+#[derive(Debug, thiserror::Error)]
+enum PassError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
+}
+
+/// Concludes overdue jobs until the coordinator stops.
+pub(super) async fn conclude_overdue(parts: Parts) {
+    let mut wait = Duration::ZERO;
+    while pause(&parts, wait).await {
+        let begun = Instant::now();
+        match run_pass(&parts).await {
+            Ok(report) if report.overdue > 0 => tracing::debug!(?report, "pass over overdue jobs"),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(error = chain(&error), "overdue jobs could not be looked for"),
+        }
+        let took = begun.elapsed();
+        wait = EVERY.saturating_sub(took).max(took * PAUSE_FACTOR);
+    }
+}
+
+async fn run_pass(parts: &Parts) -> Result<PassReport, PassError> {
+    let mut report = PassReport::default();
+    let mut after: Option<(Tenant, JobId)> = None;
+    while !parts.stopping.is_cancelled() {
+        let page = within(parts.store.list_overdue_jobs(after.as_ref())).await??;
+        report.pages += 1;
+        report.overdue += page.overdue.len();
+        report.concluded += conclude_all(parts, page.overdue).await;
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    Ok(report)
+}
+
+/// Concludes a bounded number at the same time, so that they go together and do not fill the lanes.
+async fn conclude_all(parts: &Parts, overdue: Vec<JobFacts>) -> usize {
+    let mut concluded = 0;
+    let (mut waiting, mut under_way) = (overdue.into_iter(), JoinSet::new());
+    loop {
+        while under_way.len() < OVERDUE_CONCLUDED_AT_ONCE
+            && let Some(facts) = waiting.next()
+        {
+            let parts = parts.clone();
+            under_way.spawn(async move { conclude_denied(&parts, &facts).await });
+        }
+        match under_way.join_next().await {
+            Some(done) => concluded += usize::from(done.unwrap_or(false)),
+            None => return concluded,
+        }
+    }
+}
