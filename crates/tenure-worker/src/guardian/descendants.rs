@@ -1,12 +1,14 @@
 //! Processes as /proc shows them: who descends from whom, who is alive, and signals that cannot hit a stranger.
 //!
 //! Promises that a signal goes only to the very process that was seen: it is sent through a pidfd whose start
-//! time was compared. A zombie does not count as alive: orphans' zombies may be reaped late.
+//! time was compared. Where the host has no pidfds (kernels before 5.3, and sandboxes that refuse them) it is sent to the
+//! number, right after the comparison: a signal that is not sent leaves a process behind for certain. A zombie does not count as alive: orphans' zombies may be reaped late.
 //! Does not promise that one pass sees a process that is being forked: callers repeat until nothing is left.
 
 use std::fs;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 /// One line of /proc/PID/stat, as far as we need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +76,17 @@ pub(crate) fn signal_process(process: ProcessStat, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.pid) else {
         return;
     };
-    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
-        return;
-    };
-    let same = read_process(process.pid).is_some_and(|now| now.start_time_ticks == process.start_time_ticks);
-    if same {
-        // The one failure left is that it ended meanwhile.
-        let _ = pidfd_send_signal(&pidfd, signal);
+    let same =
+        || read_process(process.pid).is_some_and(|now| now.start_time_ticks == process.start_time_ticks);
+    let sent = pidfd_open(pid, PidfdFlags::empty())
+        .and_then(|pidfd| if same() { pidfd_send_signal(&pidfd, signal) } else { Err(Errno::SRCH) });
+    match sent {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(_) if same() => {
+            // The one failure left is that it ended meanwhile.
+            let _ = kill_process(pid, signal);
+        }
+        Err(_) => {}
     }
 }
 

@@ -83,6 +83,22 @@ fn an_ordinary_users_worker_fences_as_well() {
 }
 
 #[test]
+fn a_group_is_ended_also_where_the_host_has_no_pidfds() {
+    if !is_root() {
+        println!("skipped: only root can become a user for whom no cgroup can be made");
+        return;
+    }
+    for fencing in [Fencing::Kernel, Fencing::Guardian] {
+        let scene = Scene::new(fencing);
+        let plan = json!({ "without_pidfds": true });
+        let worker = scene.start_worker_as(&run_with_heartbeat(&scene), plan, Some(NOBODY));
+        scene.await_heartbeat();
+        worker.signal(Signal::SIGKILL);
+        await_nobody(&scene);
+    }
+}
+
+#[test]
 fn a_child_of_the_same_user_cannot_look_into_its_guardian() {
     if !is_root() {
         println!("skipped: only root can become an ordinary user, and root may look into everything");
