@@ -23,10 +23,8 @@ async fn an_exit_code_is_told_also_where_ended_children_were_ignored_before() {
     for fencing in BOTH {
         let scene = Scene::new(fencing);
         let ignoring = GuardCommand {
-            program: "/bin/sh".into(),
-            arguments: ["-c", "trap '' CHLD; exec \"$0\"", env!("CARGO_BIN_EXE_tenure-guard")]
-                .map(Into::into)
-                .to_vec(),
+            program: "/usr/bin/env".into(),
+            arguments: ["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_tenure-guard")].map(Into::into).to_vec(),
         };
         let process =
             ProcessRunner::new(ignoring, fencing).start_process(scene.spec("exit 65"), unbounded_link());
