@@ -67,18 +67,19 @@ fn guard_run() -> std::io::Result<()> {
     let Some(spec) = control.receive_spec()? else {
         return Ok(());
     };
-    let (end, cause) = match Watch::start(control, &spec, streams) {
+    let (end, cause, deadline) = match Watch::start(control, &spec, streams) {
         Ok(mut watch) => {
             watch.open_gate(&spec);
             let (end, cause) = watch.run_until_empty()?;
+            let deadline = watch.deadline();
             control = watch.into_control();
-            (end, cause)
+            (end, cause, deadline)
         }
         Err((returned, reason)) => {
             control = returned;
-            (ChildEnd::NotStarted { reason }, EndCause::Itself)
+            (ChildEnd::NotStarted { reason }, EndCause::Itself, spec.deadline)
         }
     };
     control.send(&FromGuardian::Ended { end: end.clone(), cause: cause.clone() });
-    release::await_release(control, &spec, &end, &cause)
+    release::await_release(control, &spec, &end, &cause, deadline)
 }

@@ -51,6 +51,11 @@ impl Lifecycle {
         self.cause.clone().unwrap_or(EndCause::Itself)
     }
 
+    /// The deadline as it stands.
+    pub(super) fn deadline(&self) -> BootInstant {
+        self.deadline
+    }
+
     /// Whether nothing has asked for the end yet.
     pub(super) fn is_running(&self) -> bool {
         self.phase == Phase::Running

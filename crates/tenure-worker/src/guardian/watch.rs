@@ -89,6 +89,11 @@ impl Watch {
         format!("the child was not started: {why}, before it could run")
     }
 
+    /// The local deadline as the worker last said it.
+    pub(super) fn deadline(&self) -> BootInstant {
+        self.lifecycle.deadline()
+    }
+
     /// Gives the socket back.
     pub(super) fn into_control(self) -> Control {
         self.control

@@ -1,9 +1,11 @@
 //! The guardian's report to a real gRPC server: only after the group was empty, with the run's secret.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tenure_proto::v1::run_end::How;
-use tenure_worker::guardian::{Fencing, OUTCOME_FILE};
+use tenure_worker::guardian::{BootInstant, Fencing, OUTCOME_FILE};
 use tonic::Status;
 
 use super::coordinator::{Coordinator, Recorded};
@@ -89,6 +91,25 @@ async fn an_end_of_its_own_is_reported_as_it_was() {
     let report = await_report(&coordinator).await.report;
     assert!(!report.ended_by_guardian);
     assert_eq!(report.end.unwrap().how, Some(How::ExitCode(65)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_is_left_to_a_worker_that_is_only_silent_until_the_local_deadline() {
+    let scene = Scene::new(Fencing::Kernel);
+    let coordinator = Coordinator::start(&scene.path("")).await;
+    let plan = json!({ "deadline_in_ms": 8_000, "report": identity(&[&coordinator.endpoint], 30_000) });
+    let earliest = BootInstant::now().plus(Duration::from_secs(8));
+    let (ready, go) = (scene.path("ready"), scene.path("go"));
+    let script =
+        format!("touch {}; while ! test -e {}; do sleep 0.02; done; exit 0", ready.display(), go.display());
+    let worker = scene.start_worker(&script, plan);
+    wait_until("the child to run", || ready.exists().then_some(()).ok_or_else(|| "not yet".to_owned())).await;
+    worker.signal(Signal::SIGSTOP);
+    std::fs::write(go, "").unwrap();
+    let report = await_report(&coordinator).await.report;
+    assert!(BootInstant::now() >= earliest, "the worker could still have come back with the result");
+    assert!(!report.ended_by_guardian);
+    assert_eq!(report.end.unwrap().how, Some(How::ExitCode(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
