@@ -56,7 +56,10 @@ fn main() -> ExitCode {
     // The guardian is one thread in a process of its own, beside a child that it must be able to end at any moment: it
     // wants neither a parser nor a runtime.
     if env::args_os().nth(1).is_some_and(|verb| verb == "guard") {
-        return tenure_worker::guardian::run_guardian();
+        return match env::args_os().nth(2) {
+            None => tenure_worker::guardian::run_guardian(),
+            Some(_) => tenure_worker::guardian::explain_guardian(),
+        };
     }
     let arguments: Vec<_> = env::args_os().collect();
     let parsed = cli::describe(Cli::command())

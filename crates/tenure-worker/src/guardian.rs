@@ -36,6 +36,7 @@ mod release;
 mod report;
 mod watch;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 pub use boot_clock::BootInstant;
@@ -49,15 +50,33 @@ use control::Control;
 use protocol::{ChildEnd, EndCause, FromGuardian};
 use watch::Watch;
 
+/// What a command line that cannot be meant ends with.
+const EXIT_USAGE: u8 = 2;
+
 /// Runs the guardian on this process's file descriptors 0, 1 and 2. Called by the program before it parses any
-/// argument, where the first one is `guard`, and before it starts any thread.
+/// argument, where the only one is `guard`, and before it starts any thread.
 pub fn run_guardian() -> ExitCode {
+    // A person at a terminal would wait for ever.
+    if !control::is_socket_given() {
+        return explain_guardian();
+    }
     // A panic must not end up in the child's output.
     std::panic::set_hook(Box::new(|_| {}));
     match guard_run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Says who calls the guardian, to somebody who cannot have meant to.
+pub fn explain_guardian() -> ExitCode {
+    // Where this cannot be written, the exit code says it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "error: the guardian of a run is started by its worker, with a control socket as standard input\n\n\
+         It takes no arguments, and there is nothing to call by hand: `tenure worker` starts one beside each child."
+    );
+    ExitCode::from(EXIT_USAGE)
 }
 
 /// One run from the first frame to the acknowledged end.

@@ -18,6 +18,8 @@ fn a_command_line_that_cannot_be_meant_exits_with_2() {
         &["submit", "greet", "--timeout", "1s"],
         &["jobs", "--state", "sleeping"],
         &["ping", "--endpoint", "not an address"],
+        &["guard"],
+        &["guard", "--help"],
     ] {
         let ended = run(arguments);
         assert_eq!(ended.code, 2, "{arguments:?}: {ended:?}");

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::fs::FileType;
 
 use super::BootInstant;
 use super::child::close_all_except;
@@ -58,6 +59,11 @@ pub(super) fn settle_signals() -> io::Result<()> {
     }
     SigSet::from_iter(STOP_SIGNALS).thread_block()?;
     Ok(())
+}
+
+/// Whether descriptor 0 can be a worker's end.
+pub(super) fn is_socket_given() -> bool {
+    rustix::fs::fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket())
 }
 
 impl Control {
