@@ -31,6 +31,24 @@ pub struct RunAdmission {
     pub concurrency: Option<Amount>,
 }
 
+impl RunAdmission {
+    /// What is asked of every run; the caller adds what else limits it.
+    #[must_use]
+    pub const fn at(now: Timestamp, deadline: Deadline) -> Self {
+        Self {
+            halt: None,
+            deadline,
+            now,
+            hops_left: None,
+            budget_micros: None,
+            runs: None,
+            reserve_micros: None,
+            quota: None,
+            concurrency: None,
+        }
+    }
+}
+
 /// What was used of a limit, and the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
@@ -122,6 +140,22 @@ impl RunRefusal {
             Self::ReserveSpent(_) => Reason::ReserveSpent,
             Self::QuotaSpent(_) => Reason::QuotaSpent,
             Self::ConcurrencyReached(_) => Reason::ConcurrencyReached,
+        }
+    }
+}
+
+impl RunRefusal {
+    /// The limit that ends a job as exhausted, as a stable word. None: nothing is used up, and the job waits.
+    #[must_use]
+    pub const fn limit(&self) -> Option<&'static str> {
+        match self {
+            Self::DeadlineReached(_) => Some("deadline"),
+            Self::HopsExhausted { .. } => Some("hops"),
+            Self::BudgetSpent(_) => Some("budget"),
+            Self::RunCapReached(_) => Some("runs"),
+            Self::ReserveSpent(_) => Some("reserve"),
+            Self::QuotaSpent(_) => Some("quota"),
+            Self::Halted(_) | Self::ConcurrencyReached(_) => None,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::{
+    admission::{RunAdmission, RunRefusal, admit_run},
     deadline::{self, Deadline, duration_ms},
     handover::Cause,
     id::Epoch,
@@ -26,10 +27,8 @@ pub enum Judgement {
     Denied(Denial),
     /// It failed: nothing is left to draw on.
     OutOfAttempts(Denial),
-    /// Its session's deadline refuses another run.
-    DeadlineReached(deadline::DeadlineReached),
-    /// No hop is left for another run.
-    HopsExhausted,
+    /// A limit is used up, and refuses another run: the deadline, the hops.
+    Exhausted(RunRefusal, &'static str),
     /// A cancel stands.
     Cancelled,
 }
@@ -57,18 +56,18 @@ pub fn judge(facts: &JobFacts, interruption: &Interruption, child: Child, health
         ) => return Judgement::Denied(denial),
         Ok(()) => {}
     }
-    if let Some(reached) = ask_deadline(facts) {
-        return reached;
-    }
-    if pays == Pays::Attempt && facts.hops_left <= 1 {
-        return Judgement::HopsExhausted;
-    }
-    Judgement::Restart(grant_restart(facts, pays, Some((interruption, granted))))
+    let restart = || Judgement::Restart(grant_restart(facts, pays, Some((interruption, granted))));
+    ask_admission(facts, pays).unwrap_or_else(restart)
 }
 
-/// The judgement that the session's deadline gives now, where it gives one.
-fn ask_deadline(facts: &JobFacts) -> Option<Judgement> {
-    session_deadline(facts).admit(facts.now).err().map(Judgement::DeadlineReached)
+/// The judgement of the limits that stand against another run now, where one does. A refusal that uses nothing up ends no
+/// job: it is ready, and waits.
+fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
+    let hops_left = (pays == Pays::Attempt).then_some(facts.hops_left);
+    let run = RunAdmission { hops_left, ..RunAdmission::at(facts.now, session_deadline(facts)) };
+    let refusal = admit_run(&run).err()?;
+    let limit = refusal.limit()?;
+    Some(Judgement::Exhausted(refusal, limit))
 }
 
 /// The plan of a ready job whose session's deadline refuses its next run. A job that is no longer ready, or that the
@@ -77,9 +76,10 @@ fn ask_deadline(facts: &JobFacts) -> Option<Judgement> {
 /// # Errors
 /// The job's state does not admit it.
 pub fn plan_denial(facts: &JobFacts) -> Result<Decision, Refusal> {
-    match ask_deadline(facts).filter(|_| facts.state == State::Ready) {
-        Some(Judgement::DeadlineReached(reached)) => {
-            exhaust_deadline(facts, facts.head_epoch, Vec::new(), reached).map(Decision::Write)
+    match ask_admission(facts, Pays::Nothing).filter(|_| facts.state == State::Ready) {
+        Some(Judgement::Exhausted(refusal, limit)) => {
+            exhaust(facts, facts.head_epoch, Vec::new(), &refusal, limit, &refusal.to_string())
+                .map(Decision::Write)
         }
         Some(_) | None => Ok(Decision::Already),
     }
@@ -128,8 +128,7 @@ pub fn carry_out(
         Judgement::Restart(restart) => Some(*restart),
         Judgement::Denied(_)
         | Judgement::OutOfAttempts(_)
-        | Judgement::DeadlineReached(_)
-        | Judgement::HopsExhausted
+        | Judgement::Exhausted(..)
         | Judgement::Cancelled => None,
     };
     drafts.push(Draft::bare(RecordKind::RunInterrupted {
@@ -163,7 +162,7 @@ pub fn judge_again(facts: &JobFacts, drafts: Vec<Draft>, healthy: bool) -> Resul
 pub fn restart_by_person(facts: &JobFacts, drafts: Vec<Draft>) -> Result<Plan, Refusal> {
     let (epoch, interruption) = (next_epoch(facts), last_interruption(facts));
     let granted = || Judgement::Restart(grant_restart(facts, Pays::Nothing, None));
-    let judgement = ask_deadline(facts).unwrap_or_else(granted);
+    let judgement = ask_admission(facts, Pays::Nothing).unwrap_or_else(granted);
     follow(facts, epoch, drafts, &interruption, judgement, LeaseChange::Keep)
 }
 
@@ -189,28 +188,30 @@ fn follow(
             let detail = format!("{}, and {denial}", interruption.sentence());
             conclude(facts, epoch, drafts, Outcome::Failed, Some(interruption.failure_reason()), &detail)
         }
-        Judgement::DeadlineReached(reached) => exhaust_deadline(facts, epoch, drafts, reached),
-        Judgement::HopsExhausted => {
-            let detail = format!("{}, and no hop is left for another run", interruption.sentence());
-            conclude(facts, epoch, drafts, Outcome::Exhausted, Some("hops"), &detail)
+        Judgement::Exhausted(refusal, limit) => {
+            let detail = format!("{}, and {refusal}", interruption.sentence());
+            exhaust(facts, epoch, drafts, &refusal, limit, &detail)
         }
         Judgement::Cancelled => conclude(facts, epoch, drafts, Outcome::Cancelled, None, ""),
     }
 }
 
-/// The plan of a job whose session's deadline refuses a run.
+/// The plan of a job for which a limit refuses a run.
 ///
 /// # Errors
 /// The job's state does not admit it.
-fn exhaust_deadline(
+fn exhaust(
     facts: &JobFacts,
     epoch: Epoch,
     mut drafts: Vec<Draft>,
-    reached: deadline::DeadlineReached,
+    refusal: &RunRefusal,
+    limit: &'static str,
+    detail: &str,
 ) -> Result<Plan, Refusal> {
-    let deadline::DeadlineReached { elapsed_s, ceiling_s } = reached;
-    drafts.push(Draft::bare(RecordKind::DeadlineDenied { elapsed_s, ceiling_s }));
-    conclude(facts, epoch, drafts, Outcome::Exhausted, Some("deadline"), &reached.to_string())
+    if let RunRefusal::DeadlineReached(deadline::DeadlineReached { elapsed_s, ceiling_s }) = *refusal {
+        drafts.push(Draft::bare(RecordKind::DeadlineDenied { elapsed_s, ceiling_s }));
+    }
+    conclude(facts, epoch, drafts, Outcome::Exhausted, Some(limit), detail)
 }
 
 fn make_ready(
