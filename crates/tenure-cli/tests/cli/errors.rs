@@ -10,8 +10,6 @@ fn a_command_line_that_cannot_be_meant_exits_with_2() {
         &["submit"],
         &["cancel", "9f3c21"],
         &["cancel", "--why", "x"],
-        &["job", "9f3"],
-        &["job", "release-notes"],
         &["submit", "greet", "--deadline", "1h", "--no-deadline"],
         &["submit", "greet", "--deadline", "1500ms"],
         &["submit", "greet", "--label", "team"],
@@ -30,7 +28,7 @@ fn a_command_line_that_cannot_be_meant_exits_with_2() {
 
 #[test]
 fn a_usage_error_is_json_where_json_is_asked_for() {
-    let ended = run(&["--json", "job", "9f3"]);
+    let ended = run(&["--json", "jobs", "--state", "sleeping"]);
     assert_eq!(ended.code, 2);
     assert_eq!(ended.error()["code"], "INVALID_ARGUMENT");
 }
