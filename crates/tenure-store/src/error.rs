@@ -66,6 +66,26 @@ pub enum StoreError {
         /// What was attempted.
         attempted: &'static str,
     },
+    /// Somebody else kept what the batch needs for longer than is waited. Nothing was written; the part of the batch that
+    /// does not need it can be sent at once.
+    #[error("{attempted}: what it needs was kept locked by another transaction")]
+    LockTimeout {
+        /// What was attempted.
+        attempted: &'static str,
+        /// The cause.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
+    /// The batch and another transaction waited for each other, and the batch was given up. Nothing was written; send it
+    /// again.
+    #[error("{attempted}: given up in favour of another transaction")]
+    Deadlock {
+        /// What was attempted.
+        attempted: &'static str,
+        /// The cause.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
     /// The database refused the data of the batch. Nothing was written, and sending it again changes nothing.
     #[error("{attempted}: the database refused the data")]
     Data {
@@ -110,7 +130,10 @@ impl StoreError {
     #[must_use]
     pub const fn reason(&self) -> Reason {
         match self {
-            Self::Unavailable { .. } | Self::PositionTaken { .. } => Reason::DatabaseUnavailable,
+            Self::Unavailable { .. }
+            | Self::PositionTaken { .. }
+            | Self::LockTimeout { .. }
+            | Self::Deadlock { .. } => Reason::DatabaseUnavailable,
             Self::InvalidUrl { .. } => Reason::InvalidArgument,
             Self::NotMigrated { .. } => Reason::NotMigrated,
             Self::DatabaseTooNew { .. } => Reason::DatabaseTooNew,
@@ -126,7 +149,13 @@ impl StoreError {
     /// True where the same call may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::PositionTaken { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::PositionTaken { .. }
+                | Self::LockTimeout { .. }
+                | Self::Deadlock { .. }
+        )
     }
 
     /// For `map_err`: reads what the driver says.
@@ -148,6 +177,8 @@ impl StoreError {
         let source = Arc::new(source);
         match blame {
             Blame::Position => Self::PositionTaken { attempted },
+            Blame::Lock => Self::LockTimeout { attempted, source },
+            Blame::Deadlock => Self::Deadlock { attempted, source },
             Blame::Moment => Self::Unavailable { attempted, source },
             Blame::Data => Self::Data { attempted, source },
             Blame::Statement => Self::Bug { attempted, source },
@@ -170,6 +201,8 @@ impl StoreError {
 /// What PostgreSQL's five-character code blames.
 enum Blame {
     Position,
+    Lock,
+    Deadlock,
     Moment,
     Data,
     Statement,
@@ -180,8 +213,11 @@ impl Blame {
         match code {
             // A unique index: for the writers of this crate that is a position, a lease or a ready row of the same job.
             "23505" => Self::Position,
-            // Statement and lock timeouts, deadlocks, serialization failures.
-            "57014" | "55P03" | "40P01" | "40001" => Self::Moment,
+            "55P03" => Self::Lock,
+            // A serialization failure is the same to us: given up in favour of another, and nothing was written.
+            "40P01" | "40001" => Self::Deadlock,
+            // The statement timeout.
+            "57014" => Self::Moment,
             // A standby that is not promoted: the wal functions and every write refuse there.
             "25006" | "55000" => Self::Moment,
             // Connection lost, resources used up, operator's intervention, authorisation while roles are being changed.

@@ -13,7 +13,7 @@ use tenure_core::{
     chain::Head,
     id::{Epoch, Seq},
 };
-use tenure_store::{Append, AppendOutcome, Store, StoreError};
+use tenure_store::{Append, AppendOutcome, Store};
 
 use crate::fleet::{Fleet, Holder, Worker, applied, claim_request};
 
@@ -175,23 +175,8 @@ async fn one_conflict_among_five_hundred_appends_leaves_the_others_and_takes_thr
     }
 }
 
-#[tokio::test]
-async fn batch_that_the_database_does_not_answer_is_sent_once() {
-    let fleet = Fleet::start().await;
-    let worker = fleet.attach("w1").await;
-    let mut holders = run_jobs(&fleet, &worker, 8).await;
-    let batch: Vec<_> = holders.iter_mut().map(|holder| holder.notes(&["x"])).collect();
-    let mut lock = fleet.pool.begin().await.unwrap();
-    sqlx::query("LOCK TABLE journal IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
-    let report = fleet.store.append_with_retry(&batch).await;
-    assert_eq!(report.statements, 1);
-    assert!(report.outcomes.iter().all(|outcome| outcome.as_ref().is_err_and(StoreError::is_retryable)));
-    lock.rollback().await.unwrap();
-    let again = fleet.store.append_with_retry(&batch).await;
-    assert!(again.outcomes.into_iter().all(|outcome| applied(&outcome.unwrap()).is_some()));
-}
-
-async fn run_jobs(fleet: &Fleet, worker: &Worker, count: usize) -> Vec<Holder> {
+/// So many jobs that a worker holds.
+pub(crate) async fn run_jobs(fleet: &Fleet, worker: &Worker, count: usize) -> Vec<Holder> {
     let jobs: Vec<_> = (0..count).map(|_| fleet.new_job()).collect();
     fleet.store.submit_jobs(&jobs).await.unwrap();
     let claimed = fleet.claim(worker, u32::try_from(count).unwrap()).await.claimed;
@@ -200,7 +185,7 @@ async fn run_jobs(fleet: &Fleet, worker: &Worker, count: usize) -> Vec<Holder> {
 }
 
 /// Takes the next position of a job, as a competitor's statement would.
-async fn take_position(transaction: &mut sqlx::PgConnection, holder: &Holder) {
+pub(crate) async fn take_position(transaction: &mut sqlx::PgConnection, holder: &Holder) {
     sqlx::query(
         "INSERT INTO journal (tenant, job, seq, generation, epoch, run, kind, at, bytes, hash)
          SELECT tenant, job, seq + 1, generation, epoch, run, 'note', at, bytes, hash

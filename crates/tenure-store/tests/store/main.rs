@@ -13,6 +13,7 @@ mod fence;
 mod listing;
 mod output;
 mod plan;
+mod retry;
 mod submission;
 mod term;
 mod timeline;

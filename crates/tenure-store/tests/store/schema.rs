@@ -231,12 +231,12 @@ async fn nobody_at_the_address_is_unavailable_and_the_address_is_not_told() {
 }
 
 #[tokio::test]
-async fn statement_that_waits_too_long_for_a_lock_is_unavailable() {
+async fn statement_that_waits_too_long_for_a_lock_may_be_sent_again() {
     let fleet = Fleet::start().await;
     let mut lock = fleet.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE terms IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
     let refused = fleet.store.list_workers(None, 1).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Unavailable { .. }) && refused.is_retryable(), "{refused:?}");
+    assert!(matches!(refused, StoreError::LockTimeout { .. }) && refused.is_retryable(), "{refused:?}");
     lock.rollback().await.unwrap();
     fleet.store.list_workers(None, 1).await.unwrap();
 }
