@@ -42,6 +42,10 @@ pub(crate) fn refuse_lane(error: &LaneError) -> Refusal {
         LaneError::Stopping => {
             Refusal::new(Reason::CoordinatorUnavailable, error.to_string()).with_retry_after(OVERLOAD_RETRY)
         }
+        LaneError::Read(source) => {
+            tracing::error!(error = chain(source.as_ref()), "the end of a journal could not be read");
+            Refusal::new(Reason::Internal, "a journal could not be read; the coordinator's log says more")
+        }
         LaneError::Seal(source) => {
             tracing::error!(error = chain(source.as_ref()), "a record could not be composed");
             Refusal::new(Reason::Internal, "a record could not be composed; the coordinator's log says more")

@@ -18,7 +18,7 @@ use super::{
     Lane,
     compose::{Known, end_needs_facts},
     memory::{KnownAppend, RunMemory, Standing},
-    work::{JobKey, Pending, ReportBody, RunReport, Work},
+    work::{JobKey, LaneError, Pending, ReportBody, RunReport, Work},
 };
 
 /// The jobs of a round, in the order in which they arrived.
@@ -34,10 +34,11 @@ struct Want {
 
 impl Lane {
     /// What is known of each job of the round, in its order.
-    pub(super) async fn read_known(&mut self, queues: &Queues) -> Result<Vec<Known>, Arc<StoreError>> {
+    pub(super) async fn read_known(&mut self, queues: &Queues) -> Result<Vec<Known>, LaneError> {
         let wants: Vec<Want> = queues.iter().map(|(key, queue)| self.want_for(key, queue.front())).collect();
-        let mut tails = self.read_tails(queues, &wants).await.map_err(Arc::new)?;
-        let mut facts = self.read_facts(queues, &wants).await.map_err(Arc::new)?;
+        let mut tails = self.read_tails(queues, &wants).await?;
+        let mut facts =
+            self.read_facts(queues, &wants).await.map_err(|error| LaneError::Store(Arc::new(error)))?;
         let mut known = Vec::with_capacity(queues.len());
         for (place, ((key, _), want)) in queues.iter().zip(&wants).enumerate() {
             if let Some((_, epoch)) = want.tail {
@@ -71,7 +72,7 @@ impl Lane {
         }
     }
 
-    async fn read_tails(&self, queues: &Queues, wants: &[Want]) -> Result<HashMap<usize, Tail>, StoreError> {
+    async fn read_tails(&self, queues: &Queues, wants: &[Want]) -> Result<HashMap<usize, Tail>, LaneError> {
         let mut reads = JoinSet::new();
         for (place, want) in wants.iter().enumerate() {
             if let Some((from, epoch)) = want.tail {
@@ -79,13 +80,7 @@ impl Lane {
                 reads.spawn(async move { (place, read_whole_tail(&store, &key, from, epoch).await) });
             }
         }
-        let mut tails = HashMap::new();
-        while let Some(Ok((place, tail))) = reads.join_next().await {
-            if let Some(tail) = tail? {
-                tails.insert(place, tail);
-            }
-        }
-        Ok(tails)
+        gather_tails(reads).await
     }
 
     async fn read_facts(
@@ -101,6 +96,21 @@ impl Lane {
         let facts = self.parts.store.read_facts(&keys).await?;
         Ok(places.into_iter().zip(facts).filter_map(|(place, facts)| Some((place, facts?))).collect())
     }
+}
+
+/// The tails by place; a job that has none is missing. A read that ended by a defect says nothing of its job, and nothing
+/// is made of that: the round has no answer.
+async fn gather_tails<T: 'static>(
+    mut reads: JoinSet<(usize, Result<Option<T>, StoreError>)>,
+) -> Result<HashMap<usize, T>, LaneError> {
+    let mut tails = HashMap::new();
+    while let Some(ended) = reads.join_next().await {
+        let (place, tail) = ended.map_err(|error| LaneError::Read(Arc::new(error)))?;
+        if let Some(tail) = tail.map_err(|error| LaneError::Store(Arc::new(error)))? {
+            tails.insert(place, tail);
+        }
+    }
+    Ok(tails)
 }
 
 impl Want {
@@ -141,4 +151,40 @@ fn read_memory(tail: &Tail, epoch: Epoch) -> RunMemory {
 
 fn append_of(row: &TailRow, epoch: Epoch) -> Option<(&TailRow, u64, tenure_core::id::Digest)> {
     Some((row, row.n?, row.request?)).filter(|_| row.epoch == epoch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Read = (usize, Result<Option<&'static str>, StoreError>);
+
+    #[tokio::test]
+    async fn tails_are_gathered_by_place_and_a_job_without_one_is_missing() {
+        let read = |read: Read| async move { read };
+        let reads = [(0, Ok(Some("a"))), (1, Ok(None)), (2, Ok(Some("c")))];
+        let tails = gather_tails(reads.into_iter().map(read).collect()).await.unwrap();
+        assert_eq!(tails, HashMap::from([(0, "a"), (2, "c")]));
+    }
+
+    #[tokio::test]
+    async fn whichever_read_ends_by_a_defect_no_job_of_the_round_is_taken_for_missing() {
+        for defect in 0..4 {
+            let read = |place: usize| async move {
+                assert!(place != defect, "a defect");
+                (place, Ok(Some("tail")))
+            };
+            let gathered = gather_tails((0..4).map(read).collect()).await;
+            assert!(matches!(gathered, Err(LaneError::Read(_))), "{gathered:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_that_the_database_refused_is_said() {
+        let refused = StoreError::PositionTaken { attempted: "reading" };
+        let read = |read: Read| async move { read };
+        let reads = [(0, Ok(Some("a"))), (1, Err(refused))];
+        let gathered = gather_tails(reads.into_iter().map(read).collect()).await;
+        assert!(matches!(gathered, Err(LaneError::Store(_))), "{gathered:?}");
+    }
 }

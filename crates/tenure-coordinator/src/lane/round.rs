@@ -36,7 +36,7 @@ impl Lane {
         let mut queues = sort_waiting(std::mem::take(&mut self.waiting), &mut self.memories);
         let known = match within(self.read_known(&queues)).await {
             Ok(Ok(known)) => known,
-            Ok(Err(error)) => return fail_queues(queues, &LaneError::Store(error)),
+            Ok(Err(error)) => return fail_queues(queues, &error),
             Err(unanswered) => return fail_queues(queues, &unanswered.into()),
         };
         let now = self.parts.clock.now();

@@ -194,6 +194,9 @@ pub(crate) enum LaneError {
     /// The database did not answer in time; whether it was written is not known.
     #[error(transparent)]
     Unanswered(#[from] Unanswered),
+    /// A read ended by a defect of ours.
+    #[error("reading what the journals end with")]
+    Read(#[source] Arc<tokio::task::JoinError>),
     /// What was to be written has no valid form.
     #[error("composing a record")]
     Seal(#[source] Arc<tenure_core::record::SealError>),
