@@ -26,7 +26,7 @@ use self::{
     conclusion::{Conclusion, EndFate, conclude_run, report_end},
     gone_report::report_gone,
     preparation::{PreparedRun, prepare_run},
-    supervision::supervise_process,
+    supervision::{Asked, find_obstacle, supervise_process},
 };
 use crate::{
     context::WorkerContext,
@@ -73,18 +73,19 @@ async fn carry_out_run(execution: Execution) {
     let preparing = execution.clone();
     let prepared = run_blocking(move || prepare_run(&preparing)).await;
     match prepared.unwrap_or_else(|error| Err(error.to_string())) {
-        Ok(prepared) => run_child(&execution, prepared).await,
+        Ok(prepared) => {
+            run_child(&execution, &prepared).await;
+            prepared.clean_up(execution.context.options.keep_runs).await;
+        }
         Err(reason) => {
             warn!(%reason, "the run cannot start");
-            let conclusion = Conclusion::not_started(reason);
-            let fate = settle_run(&execution, conclusion).await;
-            report_unsettled_gone(&execution, &fate).await;
+            finish_run(&execution, Conclusion::not_started(reason), None).await;
         }
     }
 }
 
-/// From the socket to the last trace of the run.
-async fn run_child(execution: &Execution, prepared: PreparedRun) {
+/// From the socket to the end of the guardian.
+async fn run_child(execution: &Execution, prepared: &PreparedRun) {
     let voice = Arc::new(RunVoice::new(
         Arc::clone(&execution.context),
         Arc::clone(&execution.grant),
@@ -95,12 +96,15 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
         Ok(socket) => socket,
         Err(error) => {
             let reason = format!("the socket {} cannot be opened: {error}", prepared.socket.display());
-            let fate = settle_run(execution, Conclusion::not_started(reason)).await;
-            report_unsettled_gone(execution, &fate).await;
-            prepared.clean_up(execution.context.options.keep_runs).await;
-            return;
+            return finish_run(execution, Conclusion::not_started(reason), None).await;
         }
     };
+    if let Some(asked) = find_obstacle(execution) {
+        info!(?asked, "the run ends before its child was started");
+        voice.end();
+        drop(socket);
+        return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
+    }
     let mut process = execution.context.runner.start_process(prepared.spec.clone(), prepared.link.clone());
     voice.speak_for(process.handle());
     let forwarding = Forwarding::start(execution, &mut process);
@@ -108,16 +112,20 @@ async fn run_child(execution: &Execution, prepared: PreparedRun) {
     voice.end();
     drop(socket);
     forwarding.finish().await;
-    let conclusion = conclude_run(execution, &supervised, &prepared).await;
-    let fate = if supervised.was_fenced() {
+    let conclusion = conclude_run(execution, &supervised, prepared).await;
+    finish_run(execution, conclusion, supervised.asked).await;
+    process.release().await;
+}
+
+/// Has the end of a run that has no child any more taken by whoever takes it.
+async fn finish_run(execution: &Execution, conclusion: Conclusion, asked: Option<Asked>) {
+    let fate = if asked == Some(Asked::Fenced) {
         release_run(execution);
         EndFate::Fenced(conclusion.end)
     } else {
         settle_run(execution, conclusion).await
     };
     report_unsettled_gone(execution, &fate).await;
-    process.release().await;
-    prepared.clean_up(execution.context.options.keep_runs).await;
 }
 
 /// Runs what may wait for the host's files or its user database where that holds up nobody. On a thread of the runtime

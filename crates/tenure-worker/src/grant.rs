@@ -50,7 +50,7 @@ pub(crate) struct GrantTerms {
     pub(crate) term: Term,
     pub(crate) attach: Attach,
     pub(crate) generation: Generation,
-    pub(crate) local_deadline: BootInstant,
+    pub(crate) latest_start: BootInstant,
     pub(crate) now: BootInstant,
 }
 
@@ -63,7 +63,9 @@ pub(crate) enum GrantRefusal {
     OtherAttach { given: Attach, present: Attach },
     #[error("the grant is of generation {given}, and the worker registered under {present}")]
     OlderGeneration { given: Generation, present: Generation },
-    #[error("the grant arrived after the worker's local deadline")]
+    #[error(
+        "the grant arrived too late: a child would have to end at once, before the worker's local deadline"
+    )]
     Late,
 }
 
@@ -103,7 +105,7 @@ impl RunGrant {
                 present: terms.generation,
             });
         }
-        if terms.now >= terms.local_deadline {
+        if terms.now >= terms.latest_start {
             return Err(GrantRefusal::Late);
         }
         Ok(())
@@ -127,12 +129,12 @@ mod tests {
         term: Term(7),
         attach: Attach(2),
         generation: Generation(1),
-        local_deadline: BootInstant::from_nanoseconds(1_000),
+        latest_start: BootInstant::from_nanoseconds(1_000),
         now: BootInstant::from_nanoseconds(999),
     };
 
     #[test]
-    fn a_grant_of_this_attach_before_the_local_deadline_is_admitted() {
+    fn a_grant_of_this_attach_in_time_is_admitted() {
         assert_eq!(run_grant(1).admit(TERMS), Ok(()));
     }
 
@@ -153,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_at_the_local_deadline_is_late() {
-        let late = GrantTerms { now: TERMS.local_deadline, ..TERMS };
+    fn a_grant_at_the_latest_start_is_late() {
+        let late = GrantTerms { now: TERMS.latest_start, ..TERMS };
         assert_eq!(run_grant(1).admit(late), Err(GrantRefusal::Late));
     }
 

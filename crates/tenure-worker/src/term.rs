@@ -116,6 +116,11 @@ impl HeldTerm {
         *self.deadline.borrow()
     }
 
+    /// A child that starts at this instant or later would be asked to end at once: one margin before the local deadline.
+    pub(crate) fn latest_start(&self) -> BootInstant {
+        self.deadline().minus(self.margin())
+    }
+
     /// The local deadline as it moves.
     pub(crate) fn watch_deadline(&self) -> watch::Receiver<BootInstant> {
         self.deadline.subscribe()
@@ -145,6 +150,7 @@ mod tests {
         assert_eq!(term.deadline(), START.plus(Duration::from_secs(27)));
         term.extend(START.plus(Duration::from_secs(10)));
         assert_eq!(term.deadline(), START.plus(Duration::from_secs(37)));
+        assert_eq!(term.latest_start(), START.plus(Duration::from_secs(34)));
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn take_grant(stream: &Stream, grant: v1::Grant) {
                 term: stream.term.number(),
                 attach: stream.attach,
                 generation: stream.term.generation(),
-                local_deadline: stream.term.deadline(),
+                latest_start: stream.term.latest_start(),
                 now,
             };
             match grant.admit(terms) {

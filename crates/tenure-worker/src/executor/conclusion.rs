@@ -49,6 +49,12 @@ impl Conclusion {
     pub(super) fn not_started(reason: String) -> Self {
         Self { end: RunEnd::NotStarted { reason }, result: None, output_truncated: false }
     }
+
+    /// A child that was not started any more, because its worker could not answer for it: that says nothing against the
+    /// agent, and costs no attempt.
+    pub(super) fn given_up() -> Self {
+        Self { end: RunEnd::ContactLost, result: None, output_truncated: false }
+    }
 }
 
 /// Concludes from what was seen of the process, and reads the result where there is one.

@@ -8,6 +8,7 @@ use tracing::info;
 use super::{Execution, Forwarding};
 use crate::{
     drain::DrainPhase,
+    guardian::BootInstant,
     held_runs::Orders,
     local_deadline::reach,
     runner::{ProcessHandle, ProcessOutcome, RunningProcess, StopCause},
@@ -33,10 +34,20 @@ pub(super) struct Supervised {
     pub(super) asked: Option<Asked>,
 }
 
-impl Supervised {
-    /// Whether it was ended because it is no longer this worker's.
-    pub(super) fn was_fenced(&self) -> bool {
-        self.asked == Some(Asked::Fenced)
+/// What keeps a child from being started now. Between the grant and this the run may have waited for the host's files,
+/// and nobody takes back what a child did before it was ended.
+pub(super) fn find_obstacle(execution: &Execution) -> Option<Asked> {
+    let orders = execution.orders.borrow();
+    if orders.fenced.is_some() {
+        Some(Asked::Fenced)
+    } else if orders.notice.is_some() {
+        Some(Asked::Notice)
+    } else if !execution.context.drain.is_serving() {
+        Some(Asked::Drain)
+    } else if BootInstant::now() >= execution.term.latest_start() {
+        Some(Asked::LocalDeadline)
+    } else {
+        None
     }
 }
 
