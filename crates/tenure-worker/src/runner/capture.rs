@@ -6,7 +6,7 @@
 //! run; what two streams write at the same moment has no order that anybody could know.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use tenure_core::limits::{
     OUTPUT_CHUNK_MAX_BYTES, OUTPUT_DRAIN_MAX_BYTES, OUTPUT_DRAIN_WAIT, OUTPUT_FLUSH_AFTER,
 };
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,16 +39,19 @@ pub struct OutputChunk {
     pub bytes: Bytes,
 }
 
-/// When a run last gave a sign of life: output, or a note.
+/// When a run last gave a sign of life: output, or a note. While this worker takes none of its output, the run cannot give
+/// one, and is not silent.
 #[derive(Debug)]
 pub(super) struct Activity {
     base: Instant,
     last_ms: AtomicU64,
+    /// Output waits for room.
+    held_up: AtomicBool,
 }
 
 impl Activity {
     pub(super) fn new() -> Self {
-        Self { base: Instant::now(), last_ms: AtomicU64::new(0) }
+        Self { base: Instant::now(), last_ms: AtomicU64::new(0), held_up: AtomicBool::new(false) }
     }
 
     /// Now.
@@ -57,8 +60,22 @@ impl Activity {
         self.last_ms.fetch_max(elapsed_ms, Ordering::Relaxed);
     }
 
+    /// From now on the run is held up by us.
+    fn hold_up(&self) {
+        self.held_up.store(true, Ordering::Release);
+    }
+
+    /// From now on it is free, and its silence counts from here.
+    fn let_go(&self) {
+        self.touch();
+        self.held_up.store(false, Ordering::Release);
+    }
+
     /// When it was.
     pub(super) fn last(&self) -> Instant {
+        if self.held_up.load(Ordering::Acquire) {
+            return Instant::now();
+        }
         self.base + Duration::from_millis(self.last_ms.load(Ordering::Relaxed))
     }
 }
@@ -190,7 +207,11 @@ impl Capture {
         let stream = self.lanes[lane].stream;
         for bytes in chunks {
             // An executor that does not listen any more drops output; the child is read all the same.
-            let _ = self.queue.send(OutputChunk { stream, bytes }).await;
+            if let Err(TrySendError::Full(chunk)) = self.queue.try_send(OutputChunk { stream, bytes }) {
+                self.activity.hold_up();
+                let _ = self.queue.send(chunk).await;
+                self.activity.let_go();
+            }
         }
     }
 }
@@ -267,6 +288,7 @@ mod tests {
         stderr: tokio::io::DuplexStream,
         chunks: mpsc::Receiver<OutputChunk>,
         group_empty: CancellationToken,
+        activity: Arc<Activity>,
         done: tokio::task::JoinHandle<bool>,
     }
 
@@ -276,15 +298,16 @@ mod tests {
         let (queue, chunks) = mpsc::channel(4);
         let group_empty = CancellationToken::new();
         let named = secrets.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let activity = Arc::new(Activity::new());
         let plan = CapturePlan {
             redactor: Redactor::new(named).unwrap(),
             limit_bytes,
             queue,
-            activity: Arc::new(Activity::new()),
+            activity: activity.clone(),
             group_empty: group_empty.clone(),
         };
         let done = tokio::spawn(capture_output(read_stdout, read_stderr, plan));
-        Rig { stdout, stderr, chunks, group_empty, done }
+        Rig { stdout, stderr, chunks, group_empty, activity, done }
     }
 
     async fn next_text(chunks: &mut mpsc::Receiver<OutputChunk>) -> (OutputStream, String) {
@@ -320,6 +343,24 @@ mod tests {
         // Both pipes are still open here.
         assert!(!rig.done.await.unwrap());
         drop((rig.stdout, rig.stderr));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_whose_output_waits_for_room_is_not_silent() {
+        let mut rig = start(1000, &[]);
+        // The queue has room for four.
+        for line in ["1\n", "2\n", "3\n", "4\n", "5\n"] {
+            rig.stdout.write_all(line.as_bytes()).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(rig.activity.last(), Instant::now(), "it is held up, however long that takes");
+        let (freed_at, mut seen) = (Instant::now(), String::new());
+        while !seen.ends_with("5\n") {
+            seen += &next_text(&mut rig.chunks).await.1;
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(rig.activity.last(), freed_at, "from then on its silence is its own");
     }
 
     #[tokio::test]
