@@ -210,6 +210,13 @@ pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 pub const REFUSED_EPOCHS_MAX: usize = 100_000;
 /// Notes of one run that may wait for their acknowledgement at the same time; the next one waits for its turn.
 pub const NOTES_IN_FLIGHT_MAX: usize = 64;
+/// Connections to the socket of one run; the next one waits until one is closed.
+pub const RUN_SOCKET_CONNECTIONS_MAX: usize = 64;
+/// Requests that are under way on one of those connections; the next one waits its turn.
+pub const RUN_SOCKET_REQUESTS_MAX: u32 = 8;
+/// Longest request on such a connection. A note that is longer than notes may be is told so as long as it is not longer
+/// than this.
+pub const RUN_SOCKET_REQUEST_MAX_BYTES: usize = 4 * NOTE_MAX_BYTES;
 /// The end of a run waits at most so long for the run's output to be acknowledged.
 pub const OUTPUT_SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a worker's runs have to end by themselves once it is told to stop, the stop-grace included.

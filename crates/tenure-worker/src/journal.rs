@@ -16,7 +16,7 @@ use tenure_proto::{
     convert::run::{write_run_end, write_run_ref},
     v1::{self, attach_request::Message},
 };
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// What a run has to say about itself, beside its output.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +82,8 @@ struct Pending {
     answer: Option<oneshot::Sender<ReportAnswer>>,
     /// Where it is durable, while an earlier report still waits.
     applied: Option<Seq>,
+    /// Free again once this is dropped.
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 /// A chunk of output that is not durable yet.
@@ -126,10 +128,15 @@ impl RunJournal {
     }
 
     /// Adds a report; its answer comes over the channel. Returns its n.
-    pub(crate) fn add_report(&mut self, report: Report, answer: oneshot::Sender<ReportAnswer>) -> u64 {
+    pub(crate) fn add_report(
+        &mut self,
+        report: Report,
+        answer: oneshot::Sender<ReportAnswer>,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> u64 {
         let n = self.next_n;
         self.next_n += 1;
-        self.pending.push_back(Pending { n, report, answer: Some(answer), applied: None });
+        self.pending.push_back(Pending { n, report, answer: Some(answer), applied: None, _turn: turn });
         n
     }
 

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use tenure_core::{id::Seq, limits, run_ref::RunRef};
 use tenure_proto::v1::{self, attach_request::Message};
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
     journal::{Report, ReportAnswer, RunJournal, size_in_window},
@@ -92,11 +92,22 @@ impl Outbox {
 
     /// Adds a report; its answer comes over the channel, which is closed without one where the run is unknown.
     pub(crate) fn add_report(&self, run: &RunRef, report: Report) -> oneshot::Receiver<ReportAnswer> {
+        self.add_bounded_report(run, report, None)
+    }
+
+    /// The same for a report that has a turn among so many: it keeps it for as long as it is kept here, also where
+    /// nobody waits for its answer any more.
+    pub(crate) fn add_bounded_report(
+        &self,
+        run: &RunRef,
+        report: Report,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> oneshot::Receiver<ReportAnswer> {
         let (answer, waiting) = oneshot::channel();
         let key = RunKey::from(run);
         let mut queues = self.lock();
         if let Some(journal) = queues.runs.get_mut(&key) {
-            let n = journal.add_report(report, answer);
+            let n = journal.add_report(report, answer, turn);
             queues.reports.push_back((key, n));
         }
         drop(queues);

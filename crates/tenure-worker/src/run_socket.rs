@@ -1,8 +1,10 @@
 //! The socket of one run: what the program inside may say about itself. The identity is the socket: it belongs to the
 //! run's user alone (mode 0600), it is made before the child and it is gone with the run, so whoever speaks here speaks
-//! for this run. A note is answered when it is durable and not before. Once the run is over, or another holds its job,
+//! for this run, and may fill no more of the worker than is set aside for one run. A note is answered when it is durable and not before. Once the run is over, or another holds its job,
 //! everything is refused, saying who. It is no place for anybody else: people ask a coordinator.
 //! Neighbours: `executor` opens and closes it, `outbox` carries the notes.
+
+mod connections;
 
 use std::{
     fs::{self, Permissions},
@@ -29,10 +31,10 @@ use tokio::{
     sync::{Semaphore, oneshot, watch},
     task::JoinHandle,
 };
-use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 use tracing::warn;
 
+use self::connections::accept_connections;
 use crate::{
     context::WorkerContext,
     grant::RunGrant,
@@ -64,9 +66,12 @@ pub(crate) fn serve_run_socket(
     if let Some(owner) = owner {
         chown(&path, Some(owner.uid), Some(owner.gid))?;
     }
+    let service =
+        RunServiceServer::from_arc(voice).max_decoding_message_size(limits::RUN_SOCKET_REQUEST_MAX_BYTES);
     let served = Server::builder()
-        .add_service(RunServiceServer::from_arc(voice))
-        .serve_with_incoming(UnixListenerStream::new(listener));
+        .max_concurrent_streams(limits::RUN_SOCKET_REQUESTS_MAX)
+        .add_service(service)
+        .serve_with_incoming(accept_connections(listener, limits::RUN_SOCKET_CONNECTIONS_MAX));
     let server = tokio::spawn(async move {
         if let Err(error) = served.await {
             warn!(%error, "the socket of a run is not served any more");
@@ -94,7 +99,7 @@ pub(crate) struct RunVoice {
     process: OnceLock<ProcessHandle>,
     over: AtomicBool,
     notes: AtomicU64,
-    in_flight: Semaphore,
+    in_flight: Arc<Semaphore>,
 }
 
 impl RunVoice {
@@ -113,7 +118,7 @@ impl RunVoice {
             process: OnceLock::new(),
             over: AtomicBool::new(false),
             notes: AtomicU64::new(0),
-            in_flight: Semaphore::new(limits::NOTES_IN_FLIGHT_MAX),
+            in_flight: Arc::new(Semaphore::new(limits::NOTES_IN_FLIGHT_MAX)),
         }
     }
 
@@ -147,12 +152,12 @@ impl RunVoice {
         ensure_note_size(text.len())?;
         self.ensure_speaking()?;
         // Never closed: an error would mean that there is nothing to bound.
-        let _turn = self.in_flight.acquire().await;
+        let turn = Arc::clone(&self.in_flight).acquire_owned().await.ok();
         self.ensure_speaking()?;
         if let Some(process) = self.process.get() {
             process.touch();
         }
-        let answer = self.context.outbox.add_report(&self.grant.run, Report::Note(text)).await;
+        let answer = self.context.outbox.add_bounded_report(&self.grant.run, Report::Note(text), turn).await;
         let seq = self.read_answer(answer)?;
         self.notes.fetch_add(1, Ordering::Relaxed);
         Ok(seq)

@@ -7,7 +7,7 @@ fn journal() -> RunJournal {
 
 fn add_note(journal: &mut RunJournal, text: &str) -> (u64, oneshot::Receiver<ReportAnswer>) {
     let (answer, waiting) = oneshot::channel();
-    (journal.add_report(Report::Note(text.to_owned()), answer), waiting)
+    (journal.add_report(Report::Note(text.to_owned()), answer, None), waiting)
 }
 
 fn acknowledged_seq_of(message: Option<Message>) -> Option<u64> {

@@ -105,6 +105,20 @@ async fn many_short_chunks_fill_the_window_by_more_than_their_bytes() {
 }
 
 #[tokio::test]
+async fn a_report_that_nobody_waits_for_keeps_its_turn_until_it_is_answered() {
+    let outbox = Outbox::new();
+    let run = run_ref(1);
+    outbox.open_run(&run, Seq(3));
+    let turns = std::sync::Arc::new(Semaphore::new(1));
+    let turn = std::sync::Arc::clone(&turns).try_acquire_owned().unwrap();
+    drop(outbox.add_bounded_report(&run, note("left behind"), Some(turn)));
+    assert_eq!(text_of(&next_message(&outbox).await), "left behind");
+    assert_eq!(turns.available_permits(), 0, "the report is still kept here");
+    outbox.answer_report(&run, 1, ReportAnswer::Applied(Seq(4)));
+    assert_eq!(turns.available_permits(), 1);
+}
+
+#[tokio::test]
 async fn a_closed_run_is_forgotten_once_everything_was_answered() {
     let outbox = Outbox::new();
     let run = run_ref(1);
