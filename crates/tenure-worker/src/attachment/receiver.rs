@@ -45,7 +45,7 @@ pub(super) async fn receive_messages(stream: &mut Stream) -> StreamEnd {
                 Ok(None) => return StreamEnd::Lost("the coordinator closed the stream".to_owned()),
                 Err(status) => return read_end(&status),
             },
-            _ = beat.tick() => context.outbox.request_renewal(),
+            _ = beat.tick() => request_renewal(stream),
             () = sleep_until(give_up_at) => {
                 return StreamEnd::Lost("the coordinator leaves a renewal unanswered".to_owned());
             }
@@ -63,6 +63,11 @@ fn offer_credits(stream: &Stream, credits: &mut CreditBook) {
             stream.context.outbox.offer_credits(more);
         }
     }
+}
+
+fn request_renewal(stream: &Stream) {
+    stream.renewals.lock().unwrap_or_else(PoisonError::into_inner).record_request();
+    stream.context.outbox.request_renewal();
 }
 
 /// Until when the oldest unanswered renewal may stay so.
@@ -168,7 +173,7 @@ fn take_renewed(stream: &Stream, renewed: v1::Renewed) -> Option<StreamEnd> {
         }
         Some(Outcome::Deaf(_)) => {
             warn!("the coordinator's answers came too late: the renewal did not count, and is repeated");
-            stream.context.outbox.request_renewal();
+            request_renewal(stream);
             None
         }
         Some(Outcome::Closed(_)) => Some(StreamEnd::TermClosed),

@@ -1,4 +1,4 @@
-//! The renewals of one stream: which number was sent when, and which are unanswered.
+//! The renewals of one stream: since when one is wanted, which number was sent when, and which are unanswered.
 
 use std::collections::VecDeque;
 
@@ -11,6 +11,8 @@ use crate::guardian::BootInstant;
 pub(super) struct Renewals {
     next_no: u64,
     unanswered: VecDeque<SentRenewal>,
+    /// Since when one is to be sent.
+    requested: Option<Instant>,
     /// The version of the list of held runs that the coordinator was last sent.
     list_version: u64,
 }
@@ -19,14 +21,14 @@ pub(super) struct Renewals {
 struct SentRenewal {
     no: u64,
     sent: BootInstant,
-    /// The same moment on the runtime's clock, for its timers.
-    sent_timer: Instant,
+    /// When it was asked for, on the runtime's clock, for its timers.
+    requested: Instant,
 }
 
 impl Renewals {
     /// None yet; the hello bore the list of this version.
     pub(super) fn new(list_version: u64) -> Self {
-        Self { next_no: 1, unanswered: VecDeque::new(), list_version }
+        Self { next_no: 1, unanswered: VecDeque::new(), requested: None, list_version }
     }
 
     /// Whether the list is another than the coordinator knows.
@@ -34,12 +36,18 @@ impl Renewals {
         self.list_version != version
     }
 
+    /// Records that a renewal is to be sent as soon as the connection takes it.
+    pub(super) fn record_request(&mut self) {
+        self.requested.get_or_insert_with(Instant::now);
+    }
+
     /// Records that a renewal is being sent. Returns its number.
     pub(super) fn record_sent(&mut self, sent: BootInstant, list_version: u64) -> u64 {
         let no = self.next_no;
         self.next_no += 1;
         self.list_version = list_version;
-        self.unanswered.push_back(SentRenewal { no, sent, sent_timer: Instant::now() });
+        let requested = self.requested.take().unwrap_or_else(Instant::now);
+        self.unanswered.push_back(SentRenewal { no, sent, requested });
         no
     }
 
@@ -52,9 +60,9 @@ impl Renewals {
         answered.filter(|sent| sent.no == no).map(|sent| sent.sent)
     }
 
-    /// When the oldest unanswered one was sent.
+    /// When the oldest unanswered one was asked for: one that the connection does not even take is unanswered, too.
     pub(super) fn oldest_unanswered(&self) -> Option<Instant> {
-        self.unanswered.front().map(|sent| sent.sent_timer)
+        self.unanswered.front().map(|sent| sent.requested).or(self.requested)
     }
 }
 
@@ -74,6 +82,20 @@ mod tests {
         assert_eq!(renewals.take_answered(1), Some(at(10)));
         assert_eq!(renewals.take_answered(1), None, "an answer counts once");
         assert_eq!(renewals.take_answered(2), Some(at(20)));
+        assert_eq!(renewals.oldest_unanswered(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_is_unanswered_from_the_moment_it_was_asked_for() {
+        let mut renewals = Renewals::new(0);
+        let asked_at = Instant::now();
+        renewals.record_request();
+        tokio::time::advance(std::time::Duration::from_secs(5)).await;
+        renewals.record_request();
+        assert_eq!(renewals.oldest_unanswered(), Some(asked_at), "the connection has not taken it");
+        let no = renewals.record_sent(at(10), 0);
+        assert_eq!(renewals.oldest_unanswered(), Some(asked_at));
+        renewals.take_answered(no);
         assert_eq!(renewals.oldest_unanswered(), None);
     }
 
