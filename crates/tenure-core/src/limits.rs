@@ -208,6 +208,8 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Refused epochs that a worker remembers.
 pub const REFUSED_EPOCHS_MAX: usize = 100_000;
+/// How long a worker keeps the refusal of a run to itself whose job has a child of an earlier epoch that still lives there.
+pub const EARLIER_CHILD_PAUSE: Duration = Duration::from_secs(1);
 /// Notes of one run that may wait for their acknowledgement at the same time; the next one waits for its turn.
 pub const NOTES_IN_FLIGHT_MAX: usize = 64;
 /// Connections to the socket of one run; the next one waits until one is closed.

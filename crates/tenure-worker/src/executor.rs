@@ -119,6 +119,7 @@ async fn run_child(execution: &Execution, prepared: &PreparedRun) {
 
 /// Has the end of a run that has no child any more taken by whoever takes it.
 async fn finish_run(execution: &Execution, conclusion: Conclusion, asked: Option<Asked>) {
+    execution.context.held.note_childless(&execution.grant.run);
     let fate = if asked == Some(Asked::Fenced) {
         release_run(execution);
         EndFate::Fenced(conclusion.end)

@@ -1,6 +1,6 @@
 //! The runs that this worker holds, from the grant until their end is acknowledged, what is ordered about each, and the
 //! epochs that it has refused. It promises that a refused epoch stays refused for as long as it could still arrive, and
-//! that a run never starts twice. It ends no child: it tells the run's executor what stands.
+//! that a run never starts twice, nor beside a child of an earlier epoch of its job. It ends no child: it tells the run's executor what stands.
 //! Neighbours: `attachment` holds and orders, `executor` obeys and releases.
 
 use std::{
@@ -61,6 +61,8 @@ pub(crate) enum NotHeld {
     AlreadyHeld,
     /// Its epoch was refused before.
     RefusedBefore,
+    /// A child of an earlier epoch of the job is not known to be gone.
+    EarlierChild,
     /// No slot is free.
     NoSlot,
 }
@@ -76,10 +78,18 @@ pub(crate) struct HeldRuns {
 
 #[derive(Debug, Default)]
 struct Table {
-    runs: BTreeMap<RunKey, (RunRef, watch::Sender<Orders>)>,
+    runs: BTreeMap<RunKey, HeldRun>,
     refused: BTreeSet<RunKey>,
     /// The refused ones, oldest first, so that the oldest is forgotten where there are too many.
     refused_order: VecDeque<RunKey>,
+}
+
+#[derive(Debug)]
+struct HeldRun {
+    run: RunRef,
+    orders: watch::Sender<Orders>,
+    /// Whether something of it may be alive.
+    has_child: bool,
 }
 
 impl HeldRuns {
@@ -102,14 +112,24 @@ impl HeldRuns {
         if table.runs.contains_key(&key) {
             return Err(NotHeld::AlreadyHeld);
         }
+        if table.runs.values().any(|held| held.has_child && held.is_of_job(run)) {
+            return Err(NotHeld::EarlierChild);
+        }
         if table.runs.len() >= self.slots {
             return Err(NotHeld::NoSlot);
         }
         let (sender, receiver) = watch::channel(Orders::default());
-        table.runs.insert(key, (run.clone(), sender));
+        table.runs.insert(key, HeldRun { run: run.clone(), orders: sender, has_child: true });
         drop(table);
         self.count_change();
         Ok(receiver)
+    }
+
+    /// Says that nothing of a run is alive, although its end is not acknowledged yet.
+    pub(crate) fn note_childless(&self, run: &RunRef) {
+        if let Some(held) = self.lock().runs.get_mut(&RunKey::from(run)) {
+            held.has_child = false;
+        }
     }
 
     /// Holds a run no longer: its end is acknowledged.
@@ -154,14 +174,14 @@ impl HeldRuns {
 
     /// Tells every run so: the term is closed.
     pub(crate) fn fence_all(&self) {
-        for (_, orders) in self.lock().runs.values() {
-            orders.send_if_modified(|orders| fence_orders(orders, FencedBy::default()));
+        for held in self.lock().runs.values() {
+            held.orders.send_if_modified(|orders| fence_orders(orders, FencedBy::default()));
         }
     }
 
     /// Every run that is held.
     pub(crate) fn list(&self) -> Vec<RunRef> {
-        self.lock().runs.values().map(|(run, _)| run.clone()).collect()
+        self.lock().runs.values().map(|held| held.run.clone()).collect()
     }
 
     /// How many more may be held.
@@ -185,8 +205,8 @@ impl HeldRuns {
     }
 
     fn order(&self, run: &RunRef, change: impl FnOnce(&mut Orders) -> bool) {
-        if let Some((_, orders)) = self.lock().runs.get(&RunKey::from(run)) {
-            orders.send_if_modified(change);
+        if let Some(held) = self.lock().runs.get(&RunKey::from(run)) {
+            held.orders.send_if_modified(change);
         }
     }
 
@@ -196,6 +216,12 @@ impl HeldRuns {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HeldRun {
+    fn is_of_job(&self, run: &RunRef) -> bool {
+        (&self.run.tenant, self.run.job) == (&run.tenant, run.job)
     }
 }
 
@@ -232,6 +258,16 @@ mod tests {
         assert_eq!(held.hold(&run_ref(1)).unwrap_err(), NotHeld::RefusedBefore);
         let later = RunRef { epoch: Epoch(2), ..run_ref(1) };
         assert!(held.hold(&later).is_ok(), "another epoch of the same job is another run");
+    }
+
+    #[test]
+    fn no_epoch_of_a_job_is_held_while_a_child_of_another_may_live() {
+        let held = HeldRuns::new(2);
+        let _orders = held.hold(&run_ref(1)).unwrap();
+        let later = RunRef { epoch: Epoch(2), ..run_ref(1) };
+        assert_eq!(held.hold(&later).unwrap_err(), NotHeld::EarlierChild);
+        held.note_childless(&run_ref(1));
+        assert!(held.hold(&later).is_ok(), "its end may be on its way to the coordinator for long");
     }
 
     #[test]

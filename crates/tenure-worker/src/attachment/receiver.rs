@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use tenure_core::run_ref::RunRef;
+use tenure_core::{limits, run_ref::RunRef};
 use tenure_proto::{
     convert::{InvalidField, run::read_run_ref},
     v1::{self, attach_response::Message, renewed::Outcome},
 };
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::{
@@ -17,10 +17,11 @@ use super::{
     stream::{Stream, StreamEnd, read_end},
 };
 use crate::{
+    context::WorkerContext,
     executor::start_run,
-    grant::{GrantTerms, RunGrant},
+    grant::{GrantRefusal, GrantTerms, RunGrant},
     guardian::BootInstant,
-    held_runs::FencedBy,
+    held_runs::{FencedBy, NotHeld},
     journal::ReportAnswer,
 };
 
@@ -112,39 +113,63 @@ fn handle_message(
 
 fn take_grant(stream: &Stream, grant: v1::Grant) {
     let named = grant.run.clone().unwrap_or_default();
+    let Err(refusal) = try_grant(stream, grant) else { return };
+    info!(job = %named.job_id, epoch = named.epoch, why = %refusal, "a grant is refused");
+    match refusal {
+        GrantRefused::NotHeld(NotHeld::EarlierChild) => refuse_later(&stream.context, named),
+        _ => refuse_run(&stream.context, named),
+    }
+}
+
+/// Why nothing came of a grant.
+#[derive(Debug, thiserror::Error)]
+enum GrantRefused {
+    #[error(transparent)]
+    Unreadable(#[from] InvalidField),
+    #[error(transparent)]
+    NotAdmitted(#[from] GrantRefusal),
+    #[error("the worker is draining")]
+    Draining,
+    #[error("the run cannot be held: {0:?}")]
+    NotHeld(NotHeld),
+}
+
+fn try_grant(stream: &Stream, grant: v1::Grant) -> Result<(), GrantRefused> {
     let context = &stream.context;
     let now = BootInstant::now();
-    let refused = match RunGrant::read(grant, now) {
-        Ok(grant) => {
-            let terms = GrantTerms {
-                term: stream.term.number(),
-                attach: stream.attach,
-                generation: stream.term.generation(),
-                latest_start: stream.term.latest_start(),
-                now,
-            };
-            match grant.admit(terms) {
-                Ok(()) if context.drain.is_serving() => match context.held.hold(&grant.run) {
-                    Ok(orders) => {
-                        start_run(context, &stream.term, grant, orders);
-                        return;
-                    }
-                    Err(why) => format!("{why:?}"),
-                },
-                Ok(()) => "the worker is draining".to_owned(),
-                Err(why) => why.to_string(),
-            }
-        }
-        Err(error) => error.to_string(),
-    };
-    info!(job = %named.job_id, epoch = named.epoch, why = %refused, "a grant is refused");
-    refuse_run(stream, named);
+    let grant = RunGrant::read(grant, now)?;
+    grant.admit(GrantTerms {
+        term: stream.term.number(),
+        attach: stream.attach,
+        generation: stream.term.generation(),
+        latest_start: stream.term.latest_start(),
+        now,
+    })?;
+    if !context.drain.is_serving() {
+        return Err(GrantRefused::Draining);
+    }
+    let orders = context.held.hold(&grant.run).map_err(GrantRefused::NotHeld)?;
+    start_run(context, &stream.term, grant, orders);
+    Ok(())
+}
+
+/// Refuses an epoch at once, and says so a moment later: otherwise the job could be granted and refused without a pause
+/// for as long as a child of an earlier epoch cannot be ended.
+fn refuse_later(context: &Arc<WorkerContext>, named: v1::RunRef) {
+    let context = Arc::clone(context);
+    if let Ok(run) = read_run_ref(Some(&named)) {
+        context.held.refuse(&run);
+    }
+    tokio::spawn(async move {
+        sleep(limits::EARLIER_CHILD_PAUSE).await;
+        refuse_run(&context, named);
+    });
 }
 
 /// Refuses an epoch for good, unless the run is held.
-fn refuse_run(stream: &Stream, named: v1::RunRef) {
+fn refuse_run(context: &WorkerContext, named: v1::RunRef) {
     match read_run_ref(Some(&named)) {
-        Ok(run) if stream.context.held.refuse(&run) => stream.context.outbox.refuse_run(named),
+        Ok(run) if context.held.refuse(&run) => context.outbox.refuse_run(named),
         Ok(_) => {}
         Err(error) => warn!(%error, "a run that cannot be refused by its name is left alone"),
     }
@@ -152,7 +177,7 @@ fn refuse_run(stream: &Stream, named: v1::RunRef) {
 
 fn refuse_lost(stream: &Stream, lost: v1::LostGrants) {
     for run in lost.runs {
-        refuse_run(stream, run);
+        refuse_run(&stream.context, run);
     }
 }
 

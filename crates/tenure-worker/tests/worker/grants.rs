@@ -59,6 +59,21 @@ async fn a_grant_that_arrives_twice_starts_once() {
 }
 
 #[tokio::test]
+async fn a_later_epoch_does_not_start_beside_a_child_of_an_earlier_one() {
+    let fixture = Fixture::start().await;
+    let numbers = fixture.book.wait_for_stream(1).await;
+    let (started, trace) = (fixture.path("started"), fixture.path("trace"));
+    let sleeper = script(&format!("echo yes > {}; sleep 600", started.display()), json!({}));
+    fixture.send_grant(grant(1, numbers, sleeper)).await;
+    wait_for_file(&started).await;
+    let mut later = grant(1, numbers, script(&format!("echo ran > {}", trace.display()), json!({})));
+    later.run = Some(RunRef { epoch: 2, run: 2, ..run_ref(1) });
+    fixture.send_grant(later.clone()).await;
+    wait_for_refusal(&fixture.book, later.run.as_ref().unwrap(), 1).await;
+    assert!(!trace.exists());
+}
+
+#[tokio::test]
 async fn a_lost_grant_is_not_mine_and_starts_nothing_when_it_comes_late() {
     let fixture = Fixture::start().await;
     let numbers = fixture.book.wait_for_stream(1).await;
