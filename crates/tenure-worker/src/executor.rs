@@ -24,7 +24,7 @@ use tracing::{Instrument as _, Span, info, info_span, warn};
 
 use self::{
     conclusion::{Conclusion, EndFate, conclude_run, report_end},
-    gone_report::report_gone,
+    gone_report::{UntoldEnd, report_gone},
     preparation::{PreparedRun, prepare_run},
     supervision::{Asked, find_obstacle, supervise_process},
 };
@@ -73,19 +73,20 @@ async fn carry_out_run(execution: Execution) {
     let preparing = execution.clone();
     let prepared = run_blocking(move || prepare_run(&preparing)).await;
     match prepared.unwrap_or_else(|error| Err(error.to_string())) {
-        Ok(prepared) => {
-            run_child(&execution, &prepared).await;
-            prepared.clean_up(execution.context.options.keep_runs).await;
-        }
+        Ok(prepared) => match run_child(&execution, &prepared).await {
+            Ok(()) => prepared.clean_up(execution.context.options.keep_runs).await,
+            Err(untold) => prepared.leave_outcome(&execution.grant.run, untold).await,
+        },
         Err(reason) => {
             warn!(%reason, "the run cannot start");
-            finish_run(&execution, Conclusion::not_started(reason), None).await;
+            // Where nobody takes it there is no directory to leave it in, and no child that anybody waits for.
+            let _ = finish_run(&execution, Conclusion::not_started(reason), None).await;
         }
     }
 }
 
 /// From the socket to the end of the guardian.
-async fn run_child(execution: &Execution, prepared: &PreparedRun) {
+async fn run_child(execution: &Execution, prepared: &PreparedRun) -> Result<(), UntoldEnd> {
     let voice = Arc::new(RunVoice::new(
         Arc::clone(&execution.context),
         Arc::clone(&execution.grant),
@@ -113,12 +114,17 @@ async fn run_child(execution: &Execution, prepared: &PreparedRun) {
     drop(socket);
     forwarding.finish().await;
     let conclusion = conclude_run(execution, &supervised, prepared).await;
-    finish_run(execution, conclusion, supervised.asked).await;
+    let told = finish_run(execution, conclusion, supervised.asked).await;
     process.release().await;
+    told
 }
 
 /// Has the end of a run that has no child any more taken by whoever takes it.
-async fn finish_run(execution: &Execution, conclusion: Conclusion, asked: Option<Asked>) {
+async fn finish_run(
+    execution: &Execution,
+    conclusion: Conclusion,
+    asked: Option<Asked>,
+) -> Result<(), UntoldEnd> {
     execution.context.held.note_childless(&execution.grant.run);
     let fate = if asked == Some(Asked::Fenced) {
         release_run(execution);
@@ -126,7 +132,11 @@ async fn finish_run(execution: &Execution, conclusion: Conclusion, asked: Option
     } else {
         settle_run(execution, conclusion).await
     };
-    report_unsettled_gone(execution, &fate).await;
+    match fate {
+        // Another settled the run without knowing whether its child is gone: say that it is.
+        EndFate::Fenced(how) => report_gone(execution, how).await,
+        EndFate::Acknowledged | EndFate::Void => Ok(()),
+    }
 }
 
 /// Runs what may wait for the host's files or its user database where that holds up nobody. On a thread of the runtime
@@ -207,11 +217,4 @@ async fn settle_run(execution: &Execution, conclusion: Conclusion) -> EndFate {
 fn release_run(execution: &Execution) {
     execution.context.outbox.close_run(&execution.grant.run);
     execution.context.held.release(&execution.grant.run);
-}
-
-/// Another settled the run without knowing whether its child is gone: say that it is.
-async fn report_unsettled_gone(execution: &Execution, fate: &EndFate) {
-    if let EndFate::Fenced(how) = fate {
-        report_gone(execution, how.clone()).await;
-    }
 }

@@ -41,6 +41,7 @@ use std::process::ExitCode;
 
 pub use boot_clock::BootInstant;
 pub use fencing::{Fencing, detect_fencing};
+pub(crate) use identity::write_private;
 pub use identity::{
     IDENTITY_FILE, OUTCOME_FILE, Presence, ProcessMark, RunIdentity, find_presence, read_identity,
 };

@@ -10,10 +10,15 @@ use std::{
 use tenure_core::{
     deadline::{clamp, duration_ms},
     declaration::{Command, Declaration, Stdin},
+    run_ref::RunRef,
 };
 use tracing::warn;
 
-use super::{Execution, run_blocking};
+use super::{
+    Execution,
+    gone_report::{UntoldEnd, leave_outcome},
+    run_blocking,
+};
 use crate::{
     grant::RunGrant,
     guardian::{BootInstant, ReportIdentity},
@@ -51,6 +56,15 @@ impl PreparedRun {
     pub(super) async fn clean_up(self, keep: bool) {
         if !keep && let Err(error) = run_blocking(move || remove_directory(self.directory)).await {
             warn!(%error, "the directory of the run could not be removed");
+        }
+    }
+
+    /// Keeps the run's directory with what nobody took. A later start of the worker removes it.
+    pub(super) async fn leave_outcome(self, run: &RunRef, untold: UntoldEnd) {
+        let run = run.clone();
+        let left = run_blocking(move || leave_outcome(&run, self.directory.path(), untold)).await;
+        if let Err(error) = left.unwrap_or_else(|error| Err(error.into())) {
+            warn!(%error, "the outcome of the run could not be left in its directory");
         }
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn write_identity(run_directory: &Path, identity: &RunIdentity) -> io
 }
 
 /// Complete or absent, and never through a link.
-pub(super) fn write_private(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temporary = directory.join(format!(".{name}.new"));
     match fs::remove_file(&temporary) {
         Ok(()) => {}
