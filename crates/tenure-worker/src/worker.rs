@@ -19,7 +19,7 @@ use crate::{
     drain::Drain,
     guardian::detect_fencing,
     held_runs::HeldRuns,
-    leftovers::remove_leftovers,
+    leftovers::{remove_dead_sockets, remove_leftovers},
     options::{InvalidOption, WorkerOptions, check_options},
     outbox::Outbox,
     places::{Places, PlacesError},
@@ -60,6 +60,7 @@ impl Worker {
         if !options.keep_runs {
             remove_leftovers(places.runs());
         }
+        remove_dead_sockets(places.sockets());
         let context = Arc::new(WorkerContext {
             name: checked.name,
             endpoints: checked.endpoints,
