@@ -5,8 +5,9 @@
 //! everybody in the run's cgroup, and everybody among its own descendants who still bears the run's environment, again
 //! and again until none is left.
 //!
-//! Not found is only who left the session, was orphaned before, scrubbed its environment, *and* ran where no cgroup
-//! could be made. That is why `kernel` is the better fencing.
+//! Not found is only who left the session, was orphaned before, scrubbed its environment or keeps it from being read (a
+//! process that is not dumpable, looked at by a worker that is not root), *and* ran where no cgroup could be made. That
+//! is why `kernel` is the better fencing.
 
 use std::collections::BTreeMap;
 use std::fs;
