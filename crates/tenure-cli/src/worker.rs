@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use tenure_core::{limits, reason::Reason, refusal::Refusal};
-use tenure_worker::{ServeError, StartError, Worker, WorkerOptions};
+use tenure_worker::{ServeError, StartError, Worker, WorkerOptions, conceal_process};
 
 use crate::{
     context::Context,
@@ -59,6 +59,9 @@ pub(crate) async fn run_worker(context: &Context, args: WorkerArgs) -> Result<()
         ..WorkerOptions::new(name, context.global.endpoint.clone(), data_dir)
     };
     let running = Worker::start(options).map_err(|error| explain_start(&error))?;
+    if let Err(error) = conceal_process() {
+        tracing::warn!(%error, "children of the worker's own user can read its memory");
+    }
     running.serve_until_signalled().await.map_err(|error| explain_serve(&error))
 }
 

@@ -34,4 +34,4 @@ pub use attachment::RegistrationRefused;
 pub use endpoints::InvalidEndpoint;
 pub use options::{InvalidOption, WorkerOptions};
 pub use places::PlacesError;
-pub use worker::{RunningWorker, ServeError, StartError, Worker};
+pub use worker::{RunningWorker, ServeError, StartError, Worker, conceal_process};

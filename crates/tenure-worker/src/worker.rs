@@ -81,6 +81,16 @@ impl Worker {
     }
 }
 
+/// Keeps the memory and the environment of this process from its children, which may be of the same user: they bear the
+/// secrets of every run. It is for a program that is nothing but a worker, because it also leaves no core dump. Call it
+/// after [`Worker::start`], which tries what this host allows with a process that it must be able to look into.
+///
+/// # Errors
+/// The host does not do it.
+pub fn conceal_process() -> io::Result<()> {
+    nix::sys::prctl::set_dumpable(false).map_err(io::Error::from)
+}
+
 /// A worker that is under way.
 #[derive(Debug)]
 pub struct RunningWorker {

@@ -122,6 +122,30 @@ fn a_child_of_the_same_user_cannot_look_into_its_guardian() {
     }
 }
 
+#[test]
+fn a_child_of_the_same_user_cannot_look_into_its_worker() {
+    if !is_root() {
+        println!("skipped: only root can become an ordinary user, and root may look into everything");
+        return;
+    }
+    // Under this fencing the worker can be seen at all.
+    let scene = Scene::new(Fencing::Guardian);
+    let answer = scene.path("answer");
+    let script = format!(
+        "worker=$(awk '/^PPid:/ {{ print $2 }}' /proc/$PPID/status); cat /proc/$worker/comm > {0}.new; \
+         head -c 1 /proc/$worker/mem /proc/$worker/environ >> {0}.new 2>&1; mv {0}.new {0}",
+        answer.display()
+    );
+    let _worker = scene.start_worker_as(&script, json!({}), Some(NOBODY));
+    let seen = wait_for("the child's answer", || {
+        std::fs::read_to_string(&answer).map_err(|error| error.to_string())
+    });
+    let lines: Vec<&str> = seen.lines().collect();
+    assert!(lines[0].starts_with("process-test-wo"), "{seen}");
+    let denied = lines.iter().filter(|line| line.ends_with("Permission denied")).count();
+    assert_eq!((denied, lines.len()), (2, 3), "{seen}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_guardian_takes_its_group_along_and_the_worker_says_so_afterwards() {
     for fencing in [Fencing::Kernel, Fencing::Guardian] {

@@ -38,6 +38,7 @@ async fn main() {
     if plan.without_pidfds {
         refuse_pidfds();
     }
+    tenure_worker::conceal_process().unwrap();
     let link = GuardLink {
         deadline: BootInstant::now().plus(Duration::from_millis(plan.deadline_in_ms)),
         margin: Duration::from_millis(plan.margin_ms),
