@@ -62,6 +62,8 @@ pub const DATABASE_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 pub const DATABASE_STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a statement waits for a lock.
 pub const DATABASE_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a connection that is given back may take to become idle; one that takes longer is dropped, and its place freed.
+pub const DATABASE_RETURN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a transaction may lie idle: a frozen coordinator must not hold locks.
 pub const DATABASE_IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most live partitions; beyond it a warning is given, because every statement pays for each.
@@ -91,6 +93,8 @@ pub const TTL_MAX: Duration = Duration::from_secs(300);
 pub const TERM_MARGIN_MIN: Duration = Duration::from_millis(500);
 /// The longest pause between two passes of a coordinator that still count as unbroken.
 pub const PASS_GAP_MAX: Duration = Duration::from_secs(3);
+/// The longest time from reading the database's clock in a pass to closing terms in it.
+pub const CLOSING_DELAY_MAX: Duration = Duration::from_millis(1_000);
 /// The least distance between two passes that are both remembered.
 pub const PASS_SPACING_MIN: Duration = Duration::from_millis(250);
 /// How long a closed term's row stays at least.

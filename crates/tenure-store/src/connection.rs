@@ -7,7 +7,7 @@
 use std::{str::FromStr as _, time::Duration};
 
 use sqlx::{
-    PgPool, Postgres, Transaction,
+    Connection as _, Postgres, Transaction,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use tenure_core::limits::{
@@ -15,7 +15,10 @@ use tenure_core::limits::{
     DATABASE_LOCK_TIMEOUT, DATABASE_STATEMENT_TIMEOUT,
 };
 
-use crate::StoreError;
+use crate::{
+    StoreError,
+    pool::{Pool, Taken},
+};
 
 /// How long a connection is used before it is replaced, and how long it may lie idle.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(30 * 60);
@@ -73,13 +76,10 @@ impl StoreOptions {
 /// The database. Cheap to clone; all clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Store {
-    pub(crate) pool: PgPool,
-    pub(crate) term_pool: TermPool,
+    pub(crate) pool: Pool,
+    /// The one connection for renewals.
+    pub(crate) term_pool: Pool,
 }
-
-/// The one connection for renewals.
-#[derive(Debug, Clone)]
-pub(crate) struct TermPool(pub(crate) PgPool);
 
 impl Store {
     /// Connects, and looks at nothing.
@@ -91,36 +91,41 @@ impl Store {
         let pool = pool_options(options.connections_max, &options).connect_with(connect.clone()).await;
         let term_pool = pool_options(1, &options).connect_lazy_with(connect);
         Ok(Self {
-            pool: pool.map_err(StoreError::while_doing("connecting"))?,
-            term_pool: TermPool(term_pool),
+            pool: Pool::new(pool.map_err(StoreError::while_doing("connecting"))?),
+            term_pool: Pool::new(term_pool),
         })
     }
 
     /// Closes all connections, after what is under way.
     pub async fn close(&self) {
-        self.term_pool.0.close().await;
+        self.term_pool.close().await;
         self.pool.close().await;
     }
 
-    /// Begins a transaction; it is rolled back where it is dropped.
-    pub(crate) async fn begin(
-        &self,
-        attempted: &'static str,
-    ) -> Result<Transaction<'static, Postgres>, StoreError> {
-        self.pool
-            .begin_with("BEGIN ISOLATION LEVEL READ COMMITTED")
-            .await
-            .map_err(StoreError::while_doing(attempted))
+    /// Takes a connection, for a transaction.
+    pub(crate) async fn take(&self, attempted: &'static str) -> Result<Taken, StoreError> {
+        self.pool.take().await.map_err(StoreError::while_doing(attempted))
     }
 
     /// A connection outside the pool, without timeouts: for migrating, which waits for whoever migrates already.
     pub(crate) fn patient_options(&self) -> PgConnectOptions {
-        (*self.pool.connect_options()).clone().options([
+        self.pool.connect_options().options([
             ("statement_timeout", "0"),
             ("lock_timeout", "0"),
             ("idle_in_transaction_session_timeout", "0"),
         ])
     }
+}
+
+/// Begins a transaction; it is rolled back where it is dropped.
+pub(crate) async fn begin<'c>(
+    connection: &'c mut Taken,
+    attempted: &'static str,
+) -> Result<Transaction<'c, Postgres>, StoreError> {
+    connection
+        .begin_with("BEGIN ISOLATION LEVEL READ COMMITTED")
+        .await
+        .map_err(StoreError::while_doing(attempted))
 }
 
 fn connect_options(url: &str, options: &StoreOptions) -> Result<PgConnectOptions, StoreError> {

@@ -12,6 +12,7 @@ mod timestamp;
 mod connection;
 mod installation;
 mod partition;
+mod pool;
 mod schema;
 
 mod agent;

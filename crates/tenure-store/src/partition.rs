@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection, query_file};
 use tenure_core::limits::{PARTITIONS_AHEAD_MONTHS, PARTITIONS_MAX};
 
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, connection::begin};
 use month::Month;
 
 /// The tables that are partitioned by the job's id.
@@ -38,7 +38,8 @@ impl Store {
     /// The database does not answer.
     pub async fn ensure_partitions(&self, now: Timestamp) -> Result<PartitionReport, StoreError> {
         let attempted = "making partitions";
-        let mut transaction = self.begin(attempted).await?;
+        let mut connection = self.take(attempted).await?;
+        let mut transaction = begin(&mut connection, attempted).await?;
         let report = make_missing(&mut transaction, now).await.map_err(StoreError::while_doing(attempted))?;
         transaction.commit().await.map_err(StoreError::while_doing(attempted))?;
         Ok(report)

@@ -10,7 +10,7 @@ use tenure_core::{
 };
 
 use super::{Change, ChangeKind, NewBundle, NewDeclaration};
-use crate::{Store, StoreError, stored::Reader};
+use crate::{Store, StoreError, connection::begin, stored::Reader};
 
 const ATTEMPTED: &str = "applying declarations";
 
@@ -35,7 +35,8 @@ impl Store {
         dry_run: bool,
     ) -> Result<Vec<Change>, StoreError> {
         self.check_timeline().await?;
-        let mut transaction = self.begin(ATTEMPTED).await?;
+        let mut connection = self.take(ATTEMPTED).await?;
+        let mut transaction = begin(&mut connection, ATTEMPTED).await?;
         let present = lock_agents(&mut transaction, tenant, declarations).await?;
         let changes = compare(declarations, bundle, &present);
         if !dry_run {

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{ATTEMPTED, ClaimOutcome, ClaimRequest, Claimed, Floors};
 use crate::{
     Store, StoreError,
+    connection::begin,
     facts::read_head,
     stored::{Reader, from_bigint, from_integer, instant, to_bigint, to_integer},
     timestamp::Stamp,
@@ -45,7 +46,8 @@ impl Store {
                 admitted_none: false,
             });
         }
-        let mut transaction = self.begin(ATTEMPTED).await?;
+        let mut connection = self.take(ATTEMPTED).await?;
+        let mut transaction = begin(&mut connection, ATTEMPTED).await?;
         let picked = pick_jobs(&mut transaction, request, limit).await?;
         let (full, floors) = (picked.len() == limit, raise_floors(request.floors, &picked));
         let (candidates, denied) = compose(request, picked)?;

@@ -32,7 +32,7 @@ impl Store {
             to_bigint(attach.0),
             to_bigint(echo)
         )
-        .fetch_all(&self.term_pool.0)
+        .fetch_all(&self.term_pool)
         .await
         .map_err(StoreError::while_doing(ATTEMPTED))?;
         match rows.first() {

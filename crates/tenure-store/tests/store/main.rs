@@ -9,6 +9,7 @@ mod schema;
 mod agent;
 mod append;
 mod claim;
+mod connection;
 mod fence;
 mod listing;
 mod output;
