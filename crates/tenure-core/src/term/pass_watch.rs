@@ -8,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    limits::{PASS_GAP_MAX, PASS_SPACING_MIN, TTL_MAX},
+    limits::{CLOSING_DELAY_MAX, PASS_GAP_MAX, PASS_SPACING_MIN, TTL_MAX},
     term::margin,
 };
 
@@ -71,12 +71,14 @@ impl PassWatch {
         margin(ttl) / 2
     }
 
-    /// What the database's clock should show at this instant of the monotonic clock; the closing statement compares.
+    /// What the database's clock should show at this instant of the monotonic clock; the closing statement compares. None
+    /// where the last pass is too long ago: since then the database may have been away, and who it kept from renewing looks
+    /// lapsed by now.
     #[must_use]
     pub fn expected_now(&self, own: Duration) -> Option<Timestamp> {
         let last = self.last?;
-        let since = SignedDuration::try_from(own.checked_sub(last.own)?).ok()?;
-        last.database.checked_add(since).ok()
+        let since = own.checked_sub(last.own).filter(|since| *since <= CLOSING_DELAY_MAX)?;
+        last.database.checked_add(SignedDuration::try_from(since).ok()?).ok()
     }
 
     /// Keeps one pass that is older than the longest ttl, so that such a term can be judged.
@@ -96,7 +98,7 @@ fn drift(begin: &Pass, end: &Pass) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::factory::start;
+    use crate::{factory::start, limits::TTL_MIN};
 
     const TTL: Duration = Duration::from_secs(30);
 
@@ -177,6 +179,17 @@ mod tests {
         pass_through(&mut watch, 0, 10, 250);
         assert_eq!(watch.expected_now(ms(10_500)), Some(start() + SignedDuration::from_millis(10_750)));
         assert_eq!(watch.expected_now(ms(9_999)), None);
+    }
+
+    #[test]
+    fn nothing_is_expected_where_the_database_was_not_heard_since() {
+        let mut watch = PassWatch::new();
+        pass_through(&mut watch, 0, 10, 0);
+        let last = Duration::from_secs(10);
+        assert!(watch.expected_now(last + CLOSING_DELAY_MAX).is_some());
+        assert_eq!(watch.expected_now(last + CLOSING_DELAY_MAX + ms(1)), None);
+        // Whoever has the shortest ttl renews a third of it before its end, and so had the time.
+        assert!(CLOSING_DELAY_MAX < TTL_MIN / 3);
     }
 
     #[test]
