@@ -45,7 +45,7 @@ pub(crate) async fn serve_attachment(
         parts,
         attached,
     };
-    lost::name_lost_grants(&session.parts, &session.attached).await;
+    lost::look_for_lost_grants(&session.parts, &session.attached);
     let closing = session.attached.closing().clone();
     loop {
         tokio::select! {

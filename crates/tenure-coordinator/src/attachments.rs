@@ -17,7 +17,7 @@ use tenure_core::{
 };
 use tenure_proto::v1::{AttachResponse, attach_response::Message};
 use tenure_store::{AttachedTerm, Floors};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::refusals::OVERLOAD_RETRY;
@@ -35,6 +35,7 @@ pub(crate) struct Attached {
     outbound: mpsc::Sender<AttachResponse>,
     closing: CancellationToken,
     closed_because: OnceLock<Refusal>,
+    look: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -76,6 +77,7 @@ impl Attached {
             outbound,
             closing: CancellationToken::new(),
             closed_because: OnceLock::new(),
+            look: Arc::new(Semaphore::new(1)),
         };
         (attached, messages)
     }
@@ -109,6 +111,11 @@ impl Attached {
     /// Why the stream ends; none: the worker left.
     pub(crate) fn closed_because(&self) -> Option<&Refusal> {
         self.closed_because.get()
+    }
+
+    /// Begins a look for what the worker does not know; none where one goes on, and it does until this is dropped.
+    pub(crate) fn begin_look(&self) -> Option<OwnedSemaphorePermit> {
+        self.look.clone().try_acquire_owned().ok()
     }
 
     /// The worker wants more runs.
@@ -286,6 +293,15 @@ mod tests {
         attached.send(Message::LostGrants(tenure_proto::v1::LostGrants::default()));
         assert_eq!(attached.closed_because().map(|refusal| refusal.reason), Some(Reason::Overloaded));
         assert!(attached.closing().is_cancelled());
+    }
+
+    #[test]
+    fn of_looks_for_lost_grants_one_goes_on_at_a_time() {
+        let (attached, _messages) = attached(1);
+        let looking = attached.begin_look();
+        assert!(looking.is_some() && attached.begin_look().is_none());
+        drop(looking);
+        assert!(attached.begin_look().is_some());
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl StoreOptions {
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: Pool,
-    /// The one connection for renewals.
+    /// The one connection for renewals and attaches.
     pub(crate) term_pool: Pool,
 }
 

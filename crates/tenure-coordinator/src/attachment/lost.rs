@@ -25,6 +25,7 @@ use crate::{
     attachments::Attached,
     coordinator::Parts,
     lane::work::{DecideError, Decided},
+    patience::within,
 };
 
 /// How many records before the head can matter: the start of the run, and the notices after it.
@@ -32,8 +33,21 @@ const RECORDS_LOOKED_AT: u64 = 16;
 /// How often a journal that moves meanwhile is looked at again.
 const LOOKS_MAX: u32 = 8;
 
+/// Looks for the leases of the worker's term that it did not name, in a task of its own: neither its stream nor its renewals
+/// wait for the database. Where it is being looked already, the next renewal looks again.
+pub(super) fn look_for_lost_grants(parts: &Parts, attached: &Arc<Attached>) {
+    let Some(looking) = attached.begin_look() else { return };
+    let (task_parts, attached) = (parts.clone(), attached.clone());
+    parts.tasks.spawn(async move {
+        if let Err(unanswered) = within(name_lost_grants(&task_parts, &attached)).await {
+            tracing::debug!(worker = %attached.worker, %unanswered, "could not look for lost grants");
+        }
+        drop(looking);
+    });
+}
+
 /// Asks the worker about the leases of its term that it did not name.
-pub(super) async fn name_lost_grants(parts: &Parts, attached: &Arc<Attached>) {
+async fn name_lost_grants(parts: &Parts, attached: &Attached) {
     let known: Vec<(Tenant, JobId, Epoch)> =
         attached.runs().into_iter().map(|run| (run.tenant, run.job, run.epoch)).collect();
     let lost = parts.store.list_lost_grants(&attached.worker, attached.term, &known, LOST_GRANT_AGE).await;

@@ -1,6 +1,6 @@
 //! Renewals of one worker's term, in order, in a task of their own: neither output nor appends can starve them here, and
-//! the store renews on a connection that nothing else uses. The answer carries what stands for the worker's runs; after it
-//! come the grants that were lost on their way. Neighbours: `attachment`, `lost`.
+//! the store renews on a connection that nothing else uses but an attach. The answer carries what stands for the worker's
+//! runs; the grants that were lost on their way are looked for in a task of their own, which no renewal waits for. Neighbours: `attachment`, `lost`.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ async fn answer_renewal(parts: &Parts, attached: &Arc<Attached>, renew: v1::Rene
             attached.send(Message::Renewed(write_renewal(renew.no, renewal)));
             if alive {
                 offer_again(parts, attached);
-                lost::name_lost_grants(parts, attached).await;
+                lost::look_for_lost_grants(parts, attached);
             }
         }
         Err(error) => attached.close(refuse_store(&error)),

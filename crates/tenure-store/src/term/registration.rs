@@ -49,7 +49,8 @@ impl Store {
         })
     }
 
-    /// Makes a new attach the current one, where the secret is that of the registration.
+    /// Makes a new attach the current one, where the secret is that of the registration; on the connection for renewals,
+    /// because without an attach nothing is renewed.
     ///
     /// # Errors
     /// `TimelineChanged`; the database does not answer.
@@ -67,7 +68,7 @@ impl Store {
             to_bigint(term.0),
             &secret_hash.0[..]
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.term_pool)
         .await
         .map_err(StoreError::while_doing(attempted))?;
         match row {
