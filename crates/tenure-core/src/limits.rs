@@ -80,6 +80,8 @@ pub const DUE_MAX_JOBS: u32 = 1_000;
 pub const OVERDUE_PAGE_JOBS: u32 = 1_000;
 /// Jobs whose deadline is reached that one coordinator concludes at the same time.
 pub const OVERDUE_CONCLUDED_AT_ONCE: usize = 64;
+/// How long a job waits that was given back as never started: what hindered its start may hinder the next one too.
+pub const GRANT_RELEASED_WAIT: Duration = Duration::from_secs(1);
 /// Most lost grants that are named in one answer.
 pub const LOST_GRANTS_MAX: u32 = 1_000;
 

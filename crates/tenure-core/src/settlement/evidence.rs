@@ -5,6 +5,7 @@
 use crate::{
     handover::Cause,
     job::{self, Event, Outcome},
+    limits::GRANT_RELEASED_WAIT,
     plan::{Changes, Decision, JobChange, JobFacts, LeaseChange, LeaseFacts, Plan, ReadyChange},
     principal::Principal,
     reason::Reason,
@@ -12,7 +13,9 @@ use crate::{
     recovery::{Child, GoneProof, Interruption},
     refusal::Refusal,
     settlement::{
-        RunEnd, carry_out, conclude, judge, judge_again, next_epoch,
+        RunEnd, carry_out, conclude, judge, judge_again,
+        judgement::pause_for,
+        next_epoch,
         run_end::{fail_for_good, is_final},
     },
 };
@@ -94,7 +97,8 @@ fn settle_reported(
 }
 
 /// A grant that its worker does not hold. Where nothing but the claim stands under its epoch it never started: it is given
-/// back without an attempt. Otherwise something ran that nobody sees any longer.
+/// back without an attempt, and waits a moment: what hindered its start would otherwise be tried again as fast as the
+/// database allows. Otherwise something ran that nobody sees any longer.
 fn settle_disowned(facts: &JobFacts, lease: &LeaseFacts, records: &[Record]) -> Result<Plan, Refusal> {
     let Some(cause) = never_started(lease, records) else {
         return interrupt(facts, Vec::new(), &Interruption::LostContact, Child::Unknown, false);
@@ -109,7 +113,7 @@ fn settle_disowned(facts: &JobFacts, lease: &LeaseFacts, records: &[Record]) -> 
     }
     let state = job::apply(facts.state, Event::Readied)?;
     let job = JobChange { state: Some(state), ..JobChange::default() };
-    let ready = ReadyChange::Insert { cause, not_before: None };
+    let ready = ReadyChange::Insert { cause, not_before: pause_for(facts, GRANT_RELEASED_WAIT) };
     let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready };
     Ok(Plan { epoch, drafts: vec![released], changes })
 }

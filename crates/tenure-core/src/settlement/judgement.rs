@@ -102,6 +102,11 @@ fn pause_until(
 ) -> Option<Timestamp> {
     let restart = recovery::pause_number(interruption, granted)?;
     let pause = recovery::jitter(recovery::backoff(&facts.recovery, restart), facts.job, attempt);
+    pause_for(facts, pause)
+}
+
+/// The end of a pause, of which the deadline takes what is more than half of what remains of it.
+pub(super) fn pause_for(facts: &JobFacts, pause: Duration) -> Option<Timestamp> {
     let remaining = session_deadline(facts).remaining(facts.now).map(|remaining| remaining / 2);
     let pause_ms = duration_ms(deadline::clamp(Some(pause), remaining)?);
     Some(deadline::add(facts.now, Duration::from_millis(pause_ms)))
