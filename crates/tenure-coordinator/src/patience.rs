@@ -1,6 +1,6 @@
 //! How long the database is waited for. Its own statement timeout ends what is slow; what is frozen or cut off never
 //! answers, and is given up here, so that no caller hangs. It owns also the share of bulk work (output, followed streams,
-//! the reading of histories) in the connections: beyond it bulk waits, so that appends, claims and ends do not.
+//! the reading of histories, of jobs and of their lists) in the connections: beyond it bulk waits, so that appends, claims and ends do not.
 //! Neighbours: services, lanes and background ask the store through it.
 
 use std::{future::Future, sync::Arc};

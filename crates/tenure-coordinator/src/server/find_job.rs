@@ -7,20 +7,20 @@ use tenure_core::{
     reason::Reason,
     refusal::Refusal,
 };
-use tenure_store::{JobRow, Store};
+use tenure_store::JobRow;
 
-use crate::refusals::{refuse_missing, refuse_store};
+use crate::{coordinator::Parts, refusals::refuse_missing};
 
 /// Candidates that an ambiguous ending is answered with.
 const CANDIDATES_NAMED: u32 = 5;
 
 /// The job that is meant, as it stands.
-pub(crate) async fn find_job(store: &Store, tenant: &Tenant, named: &str) -> Result<JobRow, Refusal> {
+pub(crate) async fn find_job(parts: &Parts, tenant: &Tenant, named: &str) -> Result<JobRow, Refusal> {
     let job = match read_name(named)? {
         Name::Whole(job) => job,
-        Name::Ending(digits) => find_by_ending(store, tenant, &digits).await?,
+        Name::Ending(digits) => find_by_ending(parts, tenant, &digits).await?,
     };
-    let row = store.read_job(tenant, job).await.map_err(|error| refuse_store(&error))?;
+    let row = parts.bulk.ask(parts.store.read_job(tenant, job)).await?;
     row.ok_or_else(|| refuse_missing(named))
 }
 
@@ -46,9 +46,9 @@ fn read_name(named: &str) -> Result<Name, Refusal> {
     Ok(digits.parse().map_or(Name::Ending(digits), Name::Whole))
 }
 
-async fn find_by_ending(store: &Store, tenant: &Tenant, digits: &str) -> Result<JobId, Refusal> {
-    let found = store.find_jobs_by_ending(tenant, digits, CANDIDATES_NAMED).await;
-    match found.map_err(|error| refuse_store(&error))?.as_slice() {
+async fn find_by_ending(parts: &Parts, tenant: &Tenant, digits: &str) -> Result<JobId, Refusal> {
+    let found = parts.bulk.ask(parts.store.find_jobs_by_ending(tenant, digits, CANDIDATES_NAMED)).await?;
+    match found.as_slice() {
         [] => Err(refuse_missing(digits)),
         [job] => Ok(*job),
         several => {

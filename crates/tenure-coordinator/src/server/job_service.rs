@@ -30,7 +30,7 @@ use super::{
 use crate::{
     coordinator::Parts,
     lane::work::{Decided, Planner},
-    refusals::{refuse_decision, refuse_missing, refuse_store},
+    refusals::{refuse_decision, refuse_missing},
 };
 
 /// Messages that wait for a reader of a stream.
@@ -51,7 +51,7 @@ impl Jobs {
     }
 
     async fn find(&self, caller: &Caller, named: &str) -> Result<JobRow, Refusal> {
-        find_job(&self.parts.store, &caller.tenant, named).await
+        find_job(&self.parts, &caller.tenant, named).await
     }
 
     async fn submit_one(
@@ -88,8 +88,7 @@ impl Jobs {
     }
 
     async fn read_again(&self, caller: &Caller, job: JobId) -> Result<v1::Job, Refusal> {
-        let row =
-            self.parts.store.read_job(&caller.tenant, job).await.map_err(|error| refuse_store(&error))?;
+        let row = self.parts.bulk.ask(self.parts.store.read_job(&caller.tenant, job)).await?;
         row.map(write_job).ok_or_else(|| refuse_missing(&job.to_string()))
     }
 
@@ -99,12 +98,7 @@ impl Jobs {
         request: v1::ListJobsRequest,
     ) -> Result<v1::ListJobsResponse, Refusal> {
         let filter = read_filter(request)?;
-        let rows = self
-            .parts
-            .store
-            .list_jobs(&caller.tenant, &filter)
-            .await
-            .map_err(|error| refuse_store(&error))?;
+        let rows = self.parts.bulk.ask(self.parts.store.list_jobs(&caller.tenant, &filter)).await?;
         let full = rows.len() == filter.limit as usize;
         let cursor = rows.last().filter(|_| full).map(|last| last.job.to_string()).unwrap_or_default();
         Ok(v1::ListJobsResponse { jobs: rows.into_iter().map(write_job).collect(), cursor })
@@ -165,8 +159,8 @@ impl Jobs {
 
     async fn result_of(&self, caller: &Caller, named: &str) -> Result<Vec<u8>, Refusal> {
         let row = self.find(caller, named).await?;
-        let result = self.parts.store.read_result(&caller.tenant, row.job).await;
-        result.map_err(|error| refuse_store(&error))?.ok_or_else(|| {
+        let result = self.parts.bulk.ask(self.parts.store.read_result(&caller.tenant, row.job)).await?;
+        result.ok_or_else(|| {
             let words = format!("job {} is {} and has no result", row.job.short(), row.state);
             Refusal::new(Reason::ResultNotFound, words)
                 .with_detail("state", row.state)
