@@ -2,7 +2,7 @@
 //! Each statement that writes to a job checks by itself that its writer may (position, lease, generation, timeline); what
 //! it did not admit is told apart afterwards. It decides nothing: what is to be written comes from `tenure-core` as plans
 //! and sealed records. It does not know gRPC, keeps no memory between calls, and retries nothing but what says so
-//! (`append_with_retry`, `claim_jobs`).
+//! (`append_with_retry`, `claim_jobs`, `attach_worker`).
 //! Neighbours: `tenure-core` (types), `tenure-coordinator` (the only caller at run time), `tenure-testkit`.
 
 mod error;

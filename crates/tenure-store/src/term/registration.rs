@@ -50,7 +50,8 @@ impl Store {
     }
 
     /// Makes a new attach the current one, where the secret is that of the registration; on the connection for renewals,
-    /// because without an attach nothing is renewed.
+    /// because without an attach nothing is renewed. That connection may have broken while it was idle, so it is asked a
+    /// second time where it does not answer; an attach that nobody was told of displaces nobody that lives.
     ///
     /// # Errors
     /// `TimelineChanged`; the database does not answer.
@@ -61,7 +62,26 @@ impl Store {
         secret_hash: Digest,
     ) -> Result<Result<AttachedTerm, TermRefusal>, StoreError> {
         let attempted = "attaching a worker";
-        let row = sqlx::query_file_as!(
+        let row = match self.write_attach(attempted, worker, term, secret_hash).await {
+            Err(StoreError::Unavailable { .. }) => {
+                self.write_attach(attempted, worker, term, secret_hash).await?
+            }
+            answered => answered?,
+        };
+        match row {
+            Some(row) => row.into_term(Reader(attempted)).map(Ok),
+            None => self.explain_attach(attempted, worker, term, secret_hash).await.map(Err),
+        }
+    }
+
+    async fn write_attach(
+        &self,
+        attempted: &'static str,
+        worker: &WorkerName,
+        term: Term,
+        secret_hash: Digest,
+    ) -> Result<Option<AttachedRow>, StoreError> {
+        sqlx::query_file_as!(
             AttachedRow,
             "queries/terms/attach_worker.sql",
             worker.as_str(),
@@ -70,11 +90,7 @@ impl Store {
         )
         .fetch_optional(&self.term_pool)
         .await
-        .map_err(StoreError::while_doing(attempted))?;
-        match row {
-            Some(row) => row.into_term(Reader(attempted)).map(Ok),
-            None => self.explain_attach(attempted, worker, term, secret_hash).await.map(Err),
-        }
+        .map_err(StoreError::while_doing(attempted))
     }
 
     async fn explain_attach(
