@@ -49,29 +49,42 @@ pub(crate) async fn grant_first_run(lanes: &Lanes, attached: &Attached, run: Cla
     lanes.remember_run(run_ref(&run), run.head, run.head_at).await;
     let deadline = remaining_deadline(&run);
     let handover = Handover::for_dispatch(run.job, run.run, run.input.clone(), &deadline, run.now);
-    send_grant(attached, run, secret, &handover);
+    // Where it is refused, whoever wakes dispatch next uses the credit.
+    let _ = send_grant(attached, run, secret, &handover);
 }
 
 /// Reads the journal in a task of its own, so that a long one delays nobody else's grant.
 fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, secret: Secret) {
     let (task_parts, attached) = (parts.clone(), attached.clone());
     parts.tasks.spawn(async move {
-        match read_history(&task_parts, &run).await {
+        let granted = match read_history(&task_parts, &run).await {
             Ok(history) => match history.compose_handover(run.now, &remaining_deadline(&run)) {
                 Some(handover) => send_grant(&attached, run, &secret, &handover),
-                None => refuse_grant(&run, "its journal does not show how it began"),
+                None => refuse_grant(&attached, &run, "its journal does not show how it began"),
             },
-            Err(refusal) => refuse_grant(&run, &refusal.message),
+            Err(refusal) => refuse_grant(&attached, &run, &refusal.message),
+        };
+        if granted == Granted::Refused {
+            task_parts.wakes.wake_dispatch();
         }
     });
 }
 
-/// Its worker never hears of it, says so when asked, and the run is given back as never started.
-fn refuse_grant(run: &Claimed, because: &str) {
+#[derive(Debug, PartialEq, Eq)]
+enum Granted {
+    Sent,
+    Refused,
+}
+
+/// Its worker never hears of it, says so when asked, and the run is given back as never started. The worker still counts the
+/// credit that was taken for it, so it is used for another run.
+fn refuse_grant(attached: &Attached, run: &Claimed, because: &str) -> Granted {
+    attached.add_credits(1);
     tracing::warn!(
         job = %run.job, run = %run.run, epoch = %run.epoch, because,
         "a handover could not be composed, so the run is not granted"
     );
+    Granted::Refused
 }
 
 async fn read_history(parts: &Parts, run: &Claimed) -> Result<History, Refusal> {
@@ -97,10 +110,10 @@ fn remaining_deadline(run: &Claimed) -> Deadline {
     Deadline::new(run.now, run.deadline_at)
 }
 
-fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Handover) {
+fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Handover) -> Granted {
     let json = match handover.to_json() {
         Ok(json) => json,
-        Err(error) => return refuse_grant(&run, &error.to_string()),
+        Err(error) => return refuse_grant(attached, &run, &error.to_string()),
     };
     tracing::info!(
         job = %run.job, run = %run.run, epoch = %run.epoch, worker = %attached.worker, agent = %run.agent,
@@ -122,6 +135,7 @@ fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Han
         traceparent: run.traceparent.unwrap_or_default(),
         attempt: run.attempt,
     }));
+    Granted::Sent
 }
 
 fn run_ref(run: &Claimed) -> RunRef {
