@@ -345,6 +345,11 @@ mod tests {
         drop((rig.stdout, rig.stderr));
     }
 
+    /// A minute of the runtime's clock, which is paused: it passes at once, when nobody has anything to do.
+    async fn wait_a_paused_minute() {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_child_whose_output_waits_for_room_is_not_silent() {
         let mut rig = start(1000, &[]);
@@ -353,13 +358,13 @@ mod tests {
             rig.stdout.write_all(line.as_bytes()).await.unwrap();
             tokio::task::yield_now().await;
         }
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        wait_a_paused_minute().await;
         assert_eq!(rig.activity.last(), Instant::now(), "it is held up, however long that takes");
         let (freed_at, mut seen) = (Instant::now(), String::new());
         while !seen.ends_with("5\n") {
             seen += &next_text(&mut rig.chunks).await.1;
         }
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        wait_a_paused_minute().await;
         assert_eq!(rig.activity.last(), freed_at, "from then on its silence is its own");
     }
 
