@@ -21,7 +21,7 @@ use crate::{
     server::caller::Caller,
     vital::VitalTasks,
 };
-use admission::Admissions;
+use admission::{Admission, Admissions};
 use writer::Writer;
 
 /// The way for submissions. Clones share it.
@@ -47,6 +47,14 @@ pub(crate) struct SealedJob {
     /// Shared by all jobs of a batch that are admitted under it.
     document: Arc<[u8]>,
     input: Vec<u8>,
+}
+
+/// Where the answer to a submission comes from.
+enum Placed {
+    /// Its key has a job.
+    Known(Submitted),
+    /// From the writer, for this job and session.
+    Stored(String, String),
 }
 
 impl SealedJob {
@@ -96,15 +104,22 @@ impl Submissions {
         let mut jobs = Vec::new();
         let mut admitted = Vec::new();
         for outcome in self.admissions.admit_all(caller, submissions).await {
-            admitted.push(outcome.map(|job| {
-                jobs.push(job);
-                let new = &jobs[jobs.len() - 1].new;
-                (new.job.to_string(), new.session.to_string())
+            admitted.push(outcome.map(|admission| match admission {
+                Admission::Known(known) => Placed::Known(known),
+                Admission::New(job) => {
+                    let placed = Placed::Stored(job.new.job.to_string(), job.new.session.to_string());
+                    jobs.push(*job);
+                    placed
+                }
             }));
         }
         let mut stored = self.store(jobs).await.into_iter();
-        let mut write = |ids| {
-            stored.next().unwrap_or_else(|| Err(lost())).and_then(|outcome| write_admitted(ids, outcome))
+        let mut write = |placed| match placed {
+            Placed::Known(known) => write_admitted((String::new(), String::new()), known),
+            Placed::Stored(job_id, session_id) => stored
+                .next()
+                .unwrap_or_else(|| Err(lost()))
+                .and_then(|outcome| write_admitted((job_id, session_id), outcome)),
         };
         admitted.into_iter().map(|outcome| outcome.and_then(&mut write)).collect()
     }

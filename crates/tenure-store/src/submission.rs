@@ -202,33 +202,71 @@ impl Store {
         .map_err(StoreError::while_doing(ATTEMPTED))
     }
 
+    /// Tells who has each key, in the order given; nothing where nobody has it.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn find_submissions(
+        &self,
+        tenant: &Tenant,
+        keys: &[SubmissionKey],
+    ) -> Result<Vec<Option<Submitted>>, StoreError> {
+        let asked: Vec<_> =
+            keys.iter().enumerate().map(|(no, key)| Asked { no, tenant, job: None, key: Some(*key) }).collect();
+        let mut found = vec![None; keys.len()];
+        for (no, outcome) in self.explain("looking up idempotency keys", &asked).await? {
+            found[no] = Some(outcome);
+        }
+        Ok(found)
+    }
+
     async fn explain_submissions(
         &self,
         jobs: &[NewJob],
         refused: &[usize],
     ) -> Result<Vec<(usize, Submitted)>, StoreError> {
-        let numbers: Vec<_> = refused.iter().map(|&index| to_bigint(index as u64)).collect();
-        let tenants: Vec<_> = refused.iter().map(|&index| jobs[index].tenant.to_string()).collect();
-        let ids: Vec<_> = refused.iter().map(|&index| jobs[index].job.0).collect();
-        let keys: Vec<_> =
-            refused.iter().map(|&index| jobs[index].key.map(|key| key.hash.0.to_vec())).collect();
+        let ask = |&no: &usize| Asked { no, tenant: &jobs[no].tenant, job: Some(jobs[no].job), key: jobs[no].key };
+        self.explain(ATTEMPTED, &refused.iter().map(ask).collect::<Vec<_>>()).await
+    }
+
+    /// By number: who has the key, or that the job is there already. What is neither is left out.
+    async fn explain(
+        &self,
+        attempted: &'static str,
+        asked: &[Asked<'_>],
+    ) -> Result<Vec<(usize, Submitted)>, StoreError> {
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places: Vec<_> = (0..asked.len()).map(|place| to_bigint(place as u64)).collect();
+        let tenants: Vec<_> = asked.iter().map(|one| one.tenant.to_string()).collect();
+        let ids: Vec<_> = asked.iter().map(|one| one.job.map(|job| job.0)).collect();
+        let keys: Vec<_> = asked.iter().map(|one| one.key.map(|key| key.hash.0.to_vec())).collect();
         let rows = sqlx::query_file_as!(
             ExistingRow,
             "queries/jobs/explain_submissions.sql",
-            &numbers,
+            &places,
             &tenants,
-            &ids,
+            &ids as _,
             &keys as _
         )
         .fetch_all(&self.pool)
         .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        .map_err(StoreError::while_doing(attempted))?;
         let explain = |row: ExistingRow| {
-            let index = usize::try_from(row.no).ok()?;
-            Some(row.into_outcome(jobs.get(index)?).map(|outcome| (index, outcome)))
+            let one = asked.get(usize::try_from(row.no).ok()?)?;
+            Some(row.into_outcome(Reader(attempted), one.key).map(|outcome| (one.no, outcome)))
         };
         rows.into_iter().filter_map(explain).collect()
     }
+}
+
+/// A submission whose earlier job is asked for: by its key, or by its own id.
+struct Asked<'a> {
+    no: usize,
+    tenant: &'a Tenant,
+    job: Option<JobId>,
+    key: Option<SubmissionKey>,
 }
 
 struct StoredRow {
@@ -259,9 +297,9 @@ struct ExistingRow {
 }
 
 impl ExistingRow {
-    fn into_outcome(self, asked: &NewJob) -> Result<Submitted, StoreError> {
-        let stored = self.payload_digest.map(|digest| Reader(ATTEMPTED).digest(&digest)).transpose()?;
-        if stored != asked.key.map(|key| key.payload) {
+    fn into_outcome(self, reader: Reader, key: Option<SubmissionKey>) -> Result<Submitted, StoreError> {
+        let stored = self.payload_digest.map(|digest| reader.digest(&digest)).transpose()?;
+        if stored != key.map(|key| key.payload) {
             return Ok(Submitted::KeyReused { job: JobId(self.job) });
         }
         Ok(Submitted::Existing {

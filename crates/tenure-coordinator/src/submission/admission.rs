@@ -1,6 +1,10 @@
 //! From a submission on the wire to a job that is ready to be stored: the agent's present declaration is read, the core
 //! admits, ids are minted, the first two records are sealed. Nothing is cached: a submission that comes after an apply is
 //! admitted under what was applied, on every coordinator.
+//!
+//! A submission that is sent again is answered with its job also where it would not be admitted any more: its deadline is
+//! reached, a limit has shrunk. So the key of what is refused is looked up, and only of that: what is admitted meets its
+//! key in the statement that stores it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +23,7 @@ use tenure_proto::{
     convert::{id::read_agent_name, submission::read_deadline, time::read_optional_timestamp},
     v1,
 };
-use tenure_store::{NewJob, Store, SubmissionKey};
+use tenure_store::{NewJob, Store, SubmissionKey, Submitted};
 
 use super::{SealedJob, refuse_store};
 use crate::{
@@ -36,6 +40,20 @@ pub(super) struct Admissions {
     pub(super) generation: Generation,
 }
 
+/// What becomes of a submission before it is stored.
+pub(super) enum Admission {
+    /// It is to be stored.
+    New(Box<SealedJob>),
+    /// Its key was used before.
+    Known(Submitted),
+}
+
+/// A refusal, and what its submission is known by, where it was given a key.
+struct Refused {
+    refusal: Box<Refusal>,
+    key: Option<SubmissionKey>,
+}
+
 /// An agent as it is at present.
 struct Revision {
     declaration: Declaration,
@@ -49,26 +67,61 @@ impl Admissions {
         &self,
         caller: &Caller,
         submissions: Vec<v1::Submission>,
-    ) -> Vec<Result<SealedJob, Refusal>> {
+    ) -> Vec<Result<Admission, Refusal>> {
         let mut revisions: HashMap<AgentName, Result<Revision, Refusal>> = HashMap::new();
         let mut outcomes = Vec::with_capacity(submissions.len());
         for submission in submissions {
             outcomes.push(match read_submission(submission) {
-                Err(refusal) => Err(refusal),
+                Err(refusal) => Err(Refused { refusal: Box::new(refusal), key: None }),
                 Ok(submission) => {
                     let agent = submission.agent.clone();
                     if !revisions.contains_key(&agent) {
                         let revision = self.read_revision(&caller.tenant, &agent).await;
                         revisions.insert(agent.clone(), revision);
                     }
-                    match &revisions[&agent] {
-                        Err(refusal) => Err(refusal.clone()),
-                        Ok(revision) => self.admit(caller, submission, revision),
-                    }
+                    self.admit_under(caller, submission, &revisions[&agent])
                 }
             });
         }
+        self.look_up_refused(&caller.tenant, outcomes).await
+    }
+
+    fn admit_under(
+        &self,
+        caller: &Caller,
+        submission: Submission,
+        revision: &Result<Revision, Refusal>,
+    ) -> Result<SealedJob, Refused> {
+        let key = read_key(&submission);
+        let admitted = match revision {
+            Err(refusal) => Err(refusal.clone()),
+            Ok(revision) => self.admit(caller, submission, key, revision),
+        };
+        admitted.map_err(|refusal| Refused { refusal: Box::new(refusal), key })
+    }
+
+    /// Answers what is refused and was submitted before with its job.
+    async fn look_up_refused(
+        &self,
+        tenant: &Tenant,
+        outcomes: Vec<Result<SealedJob, Refused>>,
+    ) -> Vec<Result<Admission, Refusal>> {
+        let keys: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()?.key).collect();
+        let found = match self.store.find_submissions(tenant, &keys).await {
+            Ok(found) => found.into_iter().map(Ok).collect(),
+            // Whether it was submitted is not known, so nothing is refused for good.
+            Err(error) => vec![Err(refuse_store(&error)); keys.len()],
+        };
+        let mut found = found.into_iter();
+        let mut answer = |Refused { refusal, key }| match key.and_then(|_| found.next()) {
+            Some(Ok(Some(known))) => Ok(Admission::Known(known)),
+            Some(Err(unknown)) => Err(unknown),
+            Some(Ok(None)) | None => Err(*refusal),
+        };
         outcomes
+            .into_iter()
+            .map(|outcome| outcome.map_or_else(&mut answer, |job| Ok(Admission::New(Box::new(job)))))
+            .collect()
     }
 
     async fn read_revision(&self, tenant: &Tenant, agent: &AgentName) -> Result<Revision, Refusal> {
@@ -86,16 +139,23 @@ impl Admissions {
         &self,
         caller: &Caller,
         submission: Submission,
+        key: Option<SubmissionKey>,
         revision: &Revision,
     ) -> Result<SealedJob, Refusal> {
         let now = self.clock.now();
         let bundle = revision.bundle.as_ref();
         let admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
-        let new = self.seal(&caller.tenant, caller.principal.clone(), &admitted)?;
+        let new = self.seal(&caller.tenant, caller.principal.clone(), key, &admitted)?;
         Ok(SealedJob { new, document: revision.document.clone(), input: admitted.submission.input })
     }
 
-    fn seal(&self, tenant: &Tenant, by: Principal, admitted: &Admitted) -> Result<NewJob, Refusal> {
+    fn seal(
+        &self,
+        tenant: &Tenant,
+        by: Principal,
+        key: Option<SubmissionKey>,
+        admitted: &Admitted,
+    ) -> Result<NewJob, Refusal> {
         let at = self.clock.now();
         let (job, session) = (mint_job_id(at), mint_session_id(at));
         let header =
@@ -103,8 +163,6 @@ impl Admissions {
         let drafts = admitted.drafts(session, by, mint_salt());
         let records = seal_records(&header, Head::genesis(), at, drafts)
             .map_err(|error| Refusal::new(Reason::InvalidArgument, error.to_string()))?;
-        let key =
-            admitted.key_digest().map(|hash| SubmissionKey { hash, payload: admitted.payload_digest() });
         let given = &admitted.submission;
         Ok(NewJob {
             tenant: tenant.clone(),
@@ -129,6 +187,10 @@ impl Admissions {
             claim: None,
         })
     }
+}
+
+fn read_key(given: &Submission) -> Option<SubmissionKey> {
+    Some(SubmissionKey { hash: given.key_digest()?, payload: given.payload_digest() })
 }
 
 fn read_submission(given: v1::Submission) -> Result<Submission, Refusal> {

@@ -1,7 +1,12 @@
 //! What is let in, and what is refused with nothing left behind.
 
+use std::time::Duration;
+
 use tenure_core::reason::Reason;
-use tenure_proto::v1::{self, submit_jobs_item::Outcome};
+use tenure_proto::{
+    convert::time::write_timestamp,
+    v1::{self, submit_jobs_item::Outcome},
+};
 
 use crate::fleet::{Fleet, reason, submission};
 
@@ -27,6 +32,42 @@ async fn a_refused_submission_leaves_its_key_free() {
     let refused = v1::Submission { agent: "unknown".into(), ..keyed("k", "one") };
     assert_eq!(reason(fleet.submit_with(refused).await), Reason::UnknownAgent);
     assert!(!fleet.submit_with(keyed("k", "one")).await.unwrap().already_submitted);
+}
+
+/// What was admitted stays admitted, whatever would be refused by now.
+#[tokio::test]
+async fn a_submission_that_is_sent_again_is_answered_with_its_job_where_it_would_be_refused_by_now() {
+    let fleet = Fleet::start().await;
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_millis(1_500);
+    let deadline = v1::submission::Deadline::DeadlineAt(write_timestamp(soon));
+    let dated = v1::Submission { deadline: Some(deadline), ..keyed("dated", "one") };
+    let (one, two) = (
+        fleet.submit_with(dated.clone()).await.unwrap(),
+        fleet.submit_with(keyed("sized", "nine byte")).await.unwrap(),
+    );
+    fleet.apply("plain", r#"{"command":["true"],"input-limit":"4 B"}"#).await;
+    let unkeyed = v1::Submission { key: None, ..dated.clone() };
+    tenure_testkit::wait_for("the deadline", Duration::from_secs(30), async || {
+        match fleet.submit_with(unkeyed.clone()).await {
+            Err(refused) => Ok(refused),
+            Ok(admitted) => Err(admitted),
+        }
+    })
+    .await;
+    let requests = vec![dated.clone(), submission("unknown"), keyed("sized", "nine byte"), keyed("new", "nine byte")];
+    let request = v1::SubmitJobsRequest { submissions: requests };
+    let items = fleet.jobs().submit_jobs(request).await.unwrap().into_inner().items;
+    let told: Vec<String> = items
+        .into_iter()
+        .map(|item| match item.outcome.unwrap() {
+            Outcome::Admitted(admitted) => format!("{} {}", admitted.job_id, admitted.already_submitted),
+            Outcome::Refused(refusal) => refusal.code,
+        })
+        .collect();
+    let known = |admitted: &v1::Admitted| format!("{} true", admitted.job_id);
+    assert_eq!(told, [known(&one), "UNKNOWN_AGENT".into(), known(&two), "INPUT_TOO_LARGE".into()]);
+    let other = fleet.submit_with(keyed("sized", "other payload")).await;
+    assert_eq!(reason(other), Reason::KeyReused);
 }
 
 #[tokio::test]

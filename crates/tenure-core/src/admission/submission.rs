@@ -70,29 +70,30 @@ pub struct Admitted {
     pub requires: Vec<String>,
 }
 
-impl Admitted {
+impl Submission {
     /// SHA-256 of the idempotency key.
     #[must_use]
     pub fn key_digest(&self) -> Option<Digest> {
-        self.submission.key.as_ref().map(|key| Digest::of(key.as_bytes()))
+        self.key.as_ref().map(|key| Digest::of(key.as_bytes()))
     }
 
     /// What makes two submissions under one key the same: everything that the submitter gave, but not the trace context,
     /// and not the declaration, which may have changed in between.
     #[must_use]
     pub fn payload_digest(&self) -> Digest {
-        let given = &self.submission;
         let payload = serde_json::json!({
-            "agent": given.agent,
-            "input": Digest::of(&given.input),
-            "deadline": given.deadline,
-            "labels": given.labels,
-            "priority": given.priority,
-            "not_before": given.not_before,
+            "agent": self.agent,
+            "input": Digest::of(&self.input),
+            "deadline": self.deadline,
+            "labels": self.labels,
+            "priority": self.priority,
+            "not_before": self.not_before,
         });
         crate::canonical::digest_canonical(&payload)
     }
+}
 
+impl Admitted {
     /// The first two records of the job. `salt` is random.
     #[must_use]
     pub fn drafts(&self, session: SessionId, by: Principal, salt: [u8; 16]) -> Vec<Draft> {
@@ -105,7 +106,7 @@ impl Admitted {
             bundle: self.bundle,
             input,
             by,
-            key: self.key_digest(),
+            key: given.key_digest(),
             labels: given.labels.clone(),
             deadline: self.deadline,
             priority: self.priority,

@@ -186,7 +186,7 @@ fn a_deadline_that_is_already_reached_is_let_in_and_denies_the_first_run() {
 
 #[test]
 fn the_payload_is_what_the_submitter_gave_and_nothing_else() {
-    let payload = |given: Submission| admit(given).unwrap().payload_digest();
+    let payload = |given: Submission| admit(given).unwrap().submission.payload_digest();
     let plain = payload(submission());
     let retried = Submission {
         key: Some("release-1".to_owned()),
@@ -212,7 +212,7 @@ fn an_admitted_job_begins_with_its_admission_and_its_frozen_plan() {
     let drafts = admitted.drafts(SessionId(crate::factory::job_id().0), person(), [9; 16]);
     let RecordKind::JobAdmitted { input, key, declaration: digest, .. } = &drafts[0].kind else { panic!() };
     assert_eq!((input.sha256, input.bytes), (value_digest(&[9; 16], b"v1.2.0"), 6));
-    assert_eq!((*key, *digest), (admitted.key_digest(), declaration().digest()));
+    assert_eq!((*key, *digest), (admitted.submission.key_digest(), declaration().digest()));
     let RecordKind::PlanFrozen { recovery, hops, .. } = &drafts[1].kind else { panic!() };
     assert_eq!((recovery, *hops), (&admitted.recovery, 8));
     assert_eq!(drafts.len(), 2);
