@@ -24,7 +24,7 @@ macro_rules! query {
     };
 }
 
-const HOT: [Expected; 8] = [
+const HOT: [Expected; 9] = [
     Expected {
         query: query!("journal/append_records.sql"),
         arguments: "'{0}', '{default}', '{JOB}', '{1}', '{0}', '{1}', '{3}', '{00}',
@@ -48,6 +48,11 @@ const HOT: [Expected; 8] = [
         query: query!("terms/renew_term.sql"),
         arguments: "'w1', 1, 1, 1",
         indexes: &["terms_pkey", "leases_term", "jobs_pkey"],
+    },
+    Expected {
+        query: query!("leases/list_lapsed_leases.sql"),
+        arguments: "32",
+        indexes: &["leases_term", "terms_pkey"],
     },
     Expected {
         query: query!("journal/read_tail.sql"),

@@ -279,6 +279,25 @@ async fn every_unreleased_lease_under_a_closed_term_is_listed_oldest_first() {
     assert_eq!(fleet.store.list_lapsed_leases(1).await.unwrap().len(), 1);
 }
 
+/// A term's row outlives its leases; a lease that is left without one all the same belongs to nobody else's care.
+#[tokio::test]
+async fn lease_whose_term_has_no_row_is_listed_too() {
+    let fleet = Fleet::start().await;
+    let (missing, closed, alive) =
+        (fleet.attach("missing").await, fleet.attach("closed").await, fleet.attach("alive").await);
+    let first = fleet.run_job(&missing).await;
+    let second = fleet.run_job(&closed).await;
+    let settled = fleet.run_job(&missing).await;
+    fleet.run_job(&alive).await;
+    fleet.append(settled.interruption()).await;
+    fleet.lapse(&closed).await;
+    close(&fleet.store, &[&closed]).await;
+    sqlx::query("DELETE FROM terms WHERE worker = 'missing'").execute(&fleet.pool).await.unwrap();
+    let listed = fleet.store.list_lapsed_leases(10).await.unwrap();
+    assert_eq!(listed.iter().map(|facts| facts.job).collect::<Vec<_>>(), [first.job, second.job]);
+    assert!(listed.iter().all(|facts| facts.lease.as_ref().is_some_and(|lease| lease.term_closed)));
+}
+
 #[tokio::test]
 async fn claim_that_commits_after_the_closing_is_found_all_the_same() {
     let fleet = Fleet::start().await;
