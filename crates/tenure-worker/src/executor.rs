@@ -24,7 +24,7 @@ use tracing::{Instrument as _, Span, info, info_span, warn};
 
 use self::{
     conclusion::{Conclusion, EndFate, conclude_run, report_end},
-    gone_report::{UntoldEnd, report_gone},
+    gone_report::{UntoldEnd, report_gone, report_unsettled},
     preparation::{PreparedRun, prepare_run},
     supervision::{Asked, find_obstacle, supervise_process},
 };
@@ -135,7 +135,8 @@ async fn finish_run(
     match fate {
         // Another settled the run without knowing whether its child is gone: say that it is.
         EndFate::Fenced(how) => report_gone(execution, how).await,
-        EndFate::Acknowledged | EndFate::Void => Ok(()),
+        // One that was refused was answered since.
+        EndFate::Acknowledged | EndFate::Refused(_) | EndFate::Void => Ok(()),
     }
 }
 
@@ -208,8 +209,13 @@ async fn forward_output(
 async fn settle_run(execution: &Execution, conclusion: Conclusion) -> EndFate {
     let flushed = execution.context.outbox.flush_output(&execution.grant.run);
     let _ = timeout(limits::OUTPUT_SETTLE_TIMEOUT, flushed).await;
-    let fate = report_end(execution, conclusion).await;
+    let mut fate = report_end(execution, conclusion).await;
     info!(?fate, "the run is over");
+    if let EndFate::Refused(how) = &fate {
+        // It is held until somebody knows: a run that is not held counts as one that never started.
+        let answered = report_unsettled(execution, how.clone()).await;
+        fate = if answered { EndFate::Void } else { EndFate::Fenced(how.clone()) };
+    }
     release_run(execution);
     fate
 }

@@ -205,10 +205,11 @@ fn order_for_holder(facts: &JobFacts, append: &Append) -> Option<RaisedOrder> {
     Some(RaisedOrder { worker: lease.worker.clone(), term: lease.term, run, kind })
 }
 
-/// A report that the database will never take is refused, or its worker would send it again for ever.
+/// A report whose data the database will never take is refused, or its worker would send it again for ever. An error that
+/// does not blame the data says nothing about this report: it failed the whole statement, and is sent again.
 fn fail_append(work: Work, error: StoreError) {
     match work {
-        Work::Report(report) if matches!(error, StoreError::Data { .. } | StoreError::Bug { .. }) => {
+        Work::Report(report) if matches!(error, StoreError::Data { .. }) => {
             report.reply.send(Ok(ReportAnswer::Refused(refuse_store(&error))));
         }
         work => fail(work, LaneError::Store(Arc::new(error))),

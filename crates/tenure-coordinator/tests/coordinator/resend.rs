@@ -4,7 +4,7 @@ use tenure_core::reason::Reason;
 use tenure_proto::v1::{self, JobState, appended::Outcome, attach_request::Message as Request, run_end::How};
 
 use crate::{
-    fleet::Fleet,
+    fleet::{Fleet, reason},
     worker::{Worker, applied, end, gone, note},
 };
 
@@ -56,6 +56,24 @@ async fn an_append_that_is_sent_again_after_a_takeover_gets_its_first_answer_and
     let late = worker.end(&grant, 3, How::ExitCode(0)).await;
     assert!(matches!(late, Outcome::Fenced(_)), "{late:?}");
     applied(other.end(&taken, 1, How::ExitCode(0)).await);
+    assert_eq!(fleet.job(&job).await.state(), JobState::Succeeded);
+}
+
+/// A statement that fails says nothing about the one report in it: refused for good, its run would be given up.
+#[tokio::test]
+async fn an_end_whose_statement_fails_is_not_refused_and_is_taken_when_it_comes_again() {
+    let fleet = Fleet::start().await;
+    let pool = fleet.pool().await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    let job = fleet.submit("plain").await;
+    let grant = worker.hear_grant().await;
+    let rename = async |sql: &'static str| sqlx::query(sql).execute(&pool).await.unwrap();
+    rename("ALTER TABLE leases RENAME TO leases_elsewhere").await;
+    worker.say(Request::EndRun(end(&grant, 1, How::ExitCode(0)))).await;
+    assert_eq!(reason::<()>(Err(worker.hear_end().await)), Reason::Internal);
+    rename("ALTER TABLE leases_elsewhere RENAME TO leases").await;
+    let mut again = Worker::attach(&fleet.channel, &worker.registration).await.unwrap();
+    applied(again.end(&grant, 1, How::ExitCode(0)).await);
     assert_eq!(fleet.job(&job).await.state(), JobState::Succeeded);
 }
 

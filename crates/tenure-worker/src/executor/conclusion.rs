@@ -40,6 +40,8 @@ pub(super) enum EndFate {
     Acknowledged,
     /// Another settled the run, who may not know that the child is gone: it is, and so it ended.
     Fenced(RunEnd),
+    /// It was refused for good, and the run is unsettled: so it ended.
+    Refused(RunEnd),
     /// There is nobody to tell.
     Void,
 }
@@ -136,12 +138,11 @@ pub(super) async fn report_end(execution: &Execution, conclusion: Conclusion) ->
             }
             Ok(ReportAnswer::Notice { seq, kind }) => {
                 error!(seq = seq.0, %kind, "the end was answered with a notice that it had named");
-                return EndFate::Void;
+                return EndFate::Refused(said);
             }
             Ok(ReportAnswer::Refused { code, message }) => {
-                // The lease then counts as lost, and is settled as one.
                 error!(%code, %message, "the end of the run was refused for good");
-                return EndFate::Void;
+                return EndFate::Refused(said);
             }
             Ok(ReportAnswer::Sealed | ReportAnswer::Missing) | Err(_) => return EndFate::Void,
         }

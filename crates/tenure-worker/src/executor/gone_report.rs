@@ -1,6 +1,8 @@
 //! Saying that the child of a run that another has settled is gone. Whoever settled it may not know, and then nothing
 //! goes on until somebody says so. It is the same report that a guardian makes where its worker is gone, with the same
-//! secret; repeated until it is answered or one ttl has passed. What nobody took is left in the run's directory.
+//! secret; repeated until it is answered or one ttl has passed. What nobody took is left in the run's directory. Of a run
+//! whose own report was refused for good this is how it is settled, and then no time ends it: only an answer, or that
+//! another has settled the run.
 
 use std::{io, path::Path};
 
@@ -55,6 +57,16 @@ pub(super) fn leave_outcome(run: &RunRef, directory: &Path, untold: UntoldEnd) -
         not_reported: "no coordinator took the report",
     };
     write_private(directory, OUTCOME_FILE, &serde_json::to_vec_pretty(&outcome)?)
+}
+
+/// Reports so about a run that nobody has settled. False where another has, before there was an answer.
+pub(super) async fn report_unsettled(execution: &Execution, end: RunEnd) -> bool {
+    let mut orders = execution.orders.clone();
+    let settled = async { orders.wait_for(|orders| orders.fenced.is_some()).await.is_ok() };
+    tokio::select! {
+        () = report_until_answered(execution, end) => true,
+        _ = settled => false,
+    }
 }
 
 async fn report_until_answered(execution: &Execution, end: RunEnd) {

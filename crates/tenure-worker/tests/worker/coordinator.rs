@@ -61,6 +61,8 @@ pub(crate) enum Got {
 struct Conduct {
     renewals: Renewals,
     reports: Reports,
+    /// Whether a report that a child is gone is taken; otherwise its sender is told to come again.
+    takes_gone: bool,
     ttl: Duration,
     window_bytes: u64,
 }
@@ -99,6 +101,7 @@ impl Coordinator {
         let conduct = Conduct {
             renewals: Renewals::Renew,
             reports: Reports::Apply,
+            takes_gone: true,
             ttl: Duration::from_secs(30),
             window_bytes: 4 * 1024 * 1024,
         };
@@ -150,6 +153,10 @@ impl Book {
 
     pub(crate) fn set_reports(&self, reports: Reports) {
         self.conduct.lock().unwrap().reports = reports;
+    }
+
+    pub(crate) fn set_takes_gone(&self, takes_gone: bool) {
+        self.conduct.lock().unwrap().takes_gone = takes_gone;
     }
 
     pub(crate) fn set_ttl(&self, ttl: Duration) {
@@ -333,6 +340,9 @@ impl WorkerService for Book {
         request: Request<ReportGoneRequest>,
     ) -> Result<Response<ReportGoneResponse>, Status> {
         self.record(Got::Gone(request.into_inner()));
+        if !self.conduct.lock().unwrap().takes_gone {
+            return Err(Status::unavailable("the test takes none"));
+        }
         Ok(Response::new(ReportGoneResponse { already_known: false }))
     }
 

@@ -2,13 +2,14 @@
 
 use serde_json::json;
 use tenure_proto::v1::{
-    Applied, Fenced, Notice, Order, Sealed, appended::Outcome, attach_response, order, run_end::How,
+    AppendRefused, Applied, Fenced, LostGrants, Notice, Order, RunRef, Sealed, appended::Outcome,
+    attach_request::Message, attach_response, order, run_end::How,
 };
 
 use crate::{
     agent::{run_ref, script},
-    coordinator::{Got, Reports},
-    fixture::{Fixture, appends, ends, output, wait_for_end, wait_for_file, wait_until},
+    coordinator::{Book, Got, Reports},
+    fixture::{Fixture, appends, ends, messages, output, wait_for_end, wait_for_file, wait_until},
 };
 
 async fn send_order(fixture: &Fixture, order: order::Order) {
@@ -106,6 +107,44 @@ async fn an_end_that_is_answered_with_a_fence_is_reported_gone() {
         .await;
     assert_eq!(gone.end.unwrap().how, Some(How::ExitCode(4)));
     assert!(!gone.ended_by_guardian, "it ended by itself");
+}
+
+/// What is not held counts as never started, and this one ran.
+#[tokio::test]
+async fn a_run_whose_end_is_refused_is_held_until_it_is_known_to_be_gone() {
+    let prepare = |book: &Book| {
+        book.set_reports(Reports::Silent);
+        book.set_takes_gone(false);
+    };
+    let fixture = Fixture::start_with(prepare, |_| {}).await;
+    fixture.grant(1, script("exit 4", json!({}))).await;
+    let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
+    let refused = AppendRefused { code: "INTERNAL".to_owned(), message: "the data is refused".to_owned() };
+    fixture.book.answer(&run_ref(1), end.n, Outcome::Refused(refused)).await;
+    let gone = fixture
+        .book
+        .wait_for("a report that the child is gone", |got| {
+            got.iter().find_map(|got| if let Got::Gone(gone) = got { Some(gone.clone()) } else { None })
+        })
+        .await;
+    assert_eq!((gone.end.unwrap().how, gone.secret), (Some(How::ExitCode(4)), vec![9; 32].into()));
+    let lost = LostGrants { runs: vec![run_ref(1), run_ref(2)] };
+    fixture.book.send(attach_response::Message::LostGrants(lost)).await;
+    let disowned = fixture
+        .book
+        .wait_for("the grant that it does not know to be disowned", |got| {
+            let disowned: Vec<_> = messages(got).filter_map(disowned_run).collect();
+            disowned.contains(&run_ref(2)).then_some(disowned)
+        })
+        .await;
+    assert_eq!(disowned, [run_ref(2)], "the run that ended is its own");
+    fixture.book.set_takes_gone(true);
+    wait_until("the run's directory to be removed", || fixture.run_directories().is_empty().then_some(()))
+        .await;
+}
+
+fn disowned_run(message: &Message) -> Option<RunRef> {
+    if let Message::NotMine(not_mine) = message { not_mine.run.clone() } else { None }
 }
 
 #[tokio::test]
