@@ -72,6 +72,10 @@ pub const PARTITIONS_MAX: u32 = 32;
 pub const PARTITIONS_AHEAD_MONTHS: u32 = 2;
 /// How far below the last number found a claim begins next time: numbers become visible out of order.
 pub const QUEUE_SLACK: u64 = 1_000;
+/// How long claims pass over a row of the queue that they could not read, before they look at it again.
+pub const UNREADABLE_SKIP: Duration = Duration::from_secs(60);
+/// Rows of the queue that claims pass over at once because they could not be read.
+pub const UNREADABLE_ROWS_MAX: usize = 4_096;
 /// Most rows of a tail in one answer.
 pub const TAIL_MAX_ROWS: u32 = 1_024;
 /// Most delayed jobs that become claimable in one pass.

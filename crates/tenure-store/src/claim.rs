@@ -3,8 +3,9 @@
 //! took one meanwhile, the transaction is begun once more: by then that job is seen as it is.
 
 mod attempt;
+mod unreadable;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 
 use jiff::Timestamp;
 use tenure_core::{
@@ -14,7 +15,11 @@ use tenure_core::{
     plan::JobFacts,
 };
 
-use crate::{Store, StoreError, TermRefusal};
+pub(crate) use unreadable::UnreadableRows;
+
+use crate::{Store, StoreError, TermRefusal, facts::warn_unreadable};
+
+use attempt::DeniedRow;
 
 const ATTEMPTED: &str = "claiming jobs";
 
@@ -110,7 +115,8 @@ pub struct Claimed {
 
 impl Store {
     /// Claims ready jobs for a worker, in the order of priority and queue. A job that somebody else is claiming is passed
-    /// over.
+    /// over. One that this release cannot read is named in a warning and left, and what stands behind it is offered by the
+    /// next claim, which `full` asks for.
     ///
     /// # Errors
     /// `TimelineChanged`; the database does not answer.
@@ -125,8 +131,33 @@ impl Store {
             outcome.refused =
                 self.explain_term(ATTEMPTED, &request.worker, request.term, request.attach).await?;
         }
-        let denied = self.read_facts(&attempt.denied).await?;
-        outcome.denied = denied.into_iter().flatten().collect();
+        let mut unreadable = attempt.unreadable;
+        outcome.denied = self.read_denied(attempt.denied, &mut unreadable).await?;
+        let all_passed_over = self.unreadable.note(&unreadable, Instant::now());
+        if !all_passed_over && outcome.claimed.is_empty() && outcome.denied.is_empty() {
+            // The next claim would find the same again.
+            outcome.full = false;
+        }
         Ok(outcome)
+    }
+
+    async fn read_denied(
+        &self,
+        denied: Vec<DeniedRow>,
+        unreadable: &mut Vec<i64>,
+    ) -> Result<Vec<JobFacts>, StoreError> {
+        let wanted: Vec<_> = denied.iter().map(|row| (row.tenant.clone(), row.job)).collect();
+        let mut readable = Vec::with_capacity(denied.len());
+        for (row, found) in denied.iter().zip(self.read_facts(&wanted).await?) {
+            match found {
+                Some(Ok(facts)) => readable.push(facts),
+                Some(Err(error)) => {
+                    warn_unreadable(row.tenant.as_str(), row.job, &error);
+                    unreadable.push(row.queue_no);
+                }
+                None => {}
+            }
+        }
+        Ok(readable)
     }
 }

@@ -17,6 +17,7 @@ use tenure_core::limits::{
 
 use crate::{
     StoreError,
+    claim::UnreadableRows,
     pool::{Pool, Taken},
 };
 
@@ -79,6 +80,7 @@ pub struct Store {
     pub(crate) pool: Pool,
     /// The one connection for renewals and attaches.
     pub(crate) term_pool: Pool,
+    pub(crate) unreadable: UnreadableRows,
 }
 
 impl Store {
@@ -93,6 +95,7 @@ impl Store {
         Ok(Self {
             pool: Pool::new(pool.map_err(StoreError::while_doing("connecting"))?),
             term_pool: Pool::new(term_pool),
+            unreadable: UnreadableRows::default(),
         })
     }
 

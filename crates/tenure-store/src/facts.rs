@@ -18,16 +18,40 @@ use crate::{
     timestamp::Stamp,
 };
 
+/// What is known of one job; an error where it stands there in a form that this release does not know.
+pub type FoundFacts = Result<JobFacts, StoreError>;
+
 impl Store {
-    /// Reads the facts of some jobs in one statement, in the order asked; nothing where there is no such job.
+    /// Reads the facts of some jobs in one statement, in the order asked; nothing where there is no such job. A job that
+    /// cannot be read is an error of its own: it takes nothing from the others.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn read_facts(&self, wanted: &[(Tenant, JobId)]) -> Result<Vec<Option<JobFacts>>, StoreError> {
+    pub async fn read_facts(
+        &self,
+        wanted: &[(Tenant, JobId)],
+    ) -> Result<Vec<Option<FoundFacts>>, StoreError> {
         let attempted = "reading the facts of jobs";
         let rows = read_rows(&self.pool, attempted, wanted).await?;
-        rows.into_iter().map(|row| row.map(|row| row.into_facts(Reader(attempted))).transpose()).collect()
+        Ok(rows.into_iter().map(|row| row.map(|row| row.into_facts(Reader(attempted)))).collect())
     }
+
+    /// The facts of those that are there and can be read; what cannot is named in a warning.
+    pub(crate) async fn read_readable_facts(
+        &self,
+        wanted: &[(Tenant, JobId)],
+    ) -> Result<Vec<JobFacts>, StoreError> {
+        let found = self.read_facts(wanted).await?;
+        let readable = |((tenant, job), found): (&(Tenant, JobId), Option<FoundFacts>)| {
+            found?.inspect_err(|error| warn_unreadable(tenant.as_str(), *job, error)).ok()
+        };
+        Ok(wanted.iter().zip(found).filter_map(readable).collect())
+    }
+}
+
+/// Names a job that is passed over because this release cannot read it.
+pub(crate) fn warn_unreadable(tenant: &str, job: JobId, error: &StoreError) {
+    tracing::warn!(tenant, %job, %error, "a job cannot be read and is passed over");
 }
 
 /// Reads the rows of some jobs, in the order asked.

@@ -9,9 +9,13 @@ use tenure_core::{
     plan::JobFacts,
 };
 
+use uuid::Uuid;
+
 use crate::{
     Store, StoreError,
+    facts::warn_unreadable,
     stored::{Reader, from_bigint, from_integer, to_bigint, to_ms},
+    timestamp::Stamp,
 };
 
 /// A lease that its worker does not name.
@@ -42,26 +46,56 @@ pub struct RunSecret {
     pub live: bool,
 }
 
+/// A page of what lapsed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LapsedPage {
+    /// Jobs whose lease is unreleased and whose term is closed or has no row.
+    pub lapsed: Vec<JobFacts>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<LapsedCursor>,
+}
+
+/// A place in the list of lapsed leases: after one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LapsedCursor {
+    granted_at: Stamp,
+    tenant: String,
+    job: Uuid,
+}
+
 impl Store {
-    /// Lists every unreleased lease under a closed term, oldest first. A lease that was settled between the listing and
-    /// the reading of its facts is left out.
+    /// Lists every unreleased lease under a closed term, oldest first, `limit` a page. A lease that was settled between the
+    /// listing and the reading of its facts is left out, and one that cannot be read is named in a warning.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn list_lapsed_leases(&self, limit: u32) -> Result<Vec<JobFacts>, StoreError> {
+    pub async fn list_lapsed_leases(
+        &self,
+        after: Option<&LapsedCursor>,
+        limit: u32,
+    ) -> Result<LapsedPage, StoreError> {
         let attempted = "listing leases under closed terms";
-        let rows = query_file!("queries/leases/list_lapsed_leases.sql", i64::from(limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(StoreError::while_doing(attempted))?;
-        let wanted: Vec<_> = rows
-            .into_iter()
-            .map(|row| Ok((Reader(attempted).tenant(row.tenant)?, JobId(row.job))))
-            .collect::<Result<_, StoreError>>()?;
-        let facts = self.read_facts(&wanted).await?;
-        let is_lapsed =
-            |facts: &JobFacts| facts.lease.as_ref().is_some_and(|lease| lease.live && lease.term_closed);
-        Ok(facts.into_iter().flatten().filter(is_lapsed).collect())
+        let rows = sqlx::query_file_as!(
+            LapsedCursor,
+            "queries/leases/list_lapsed_leases.sql",
+            i64::from(limit),
+            after.map(|after| after.granted_at) as _,
+            after.map_or("", |after| &after.tenant),
+            after.map_or(Uuid::nil(), |after| after.job)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        let next = rows.last().filter(|_| rows.len() == limit as usize).cloned();
+        let readable = |row: LapsedCursor| {
+            let tenant = Reader(attempted).tenant(row.tenant.clone());
+            let tenant = tenant.inspect_err(|error| warn_unreadable(&row.tenant, JobId(row.job), error));
+            Some((tenant.ok()?, JobId(row.job)))
+        };
+        let wanted: Vec<_> = rows.into_iter().filter_map(readable).collect();
+        let mut lapsed = self.read_readable_facts(&wanted).await?;
+        lapsed.retain(|facts| facts.lease.as_ref().is_some_and(|lease| lease.live && lease.term_closed));
+        Ok(LapsedPage { lapsed, next })
     }
 
     /// Lists the unreleased leases of a term that were granted more than `age` ago and are not among `known`, oldest

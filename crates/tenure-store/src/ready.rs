@@ -61,8 +61,8 @@ impl Store {
                 wanted.push(key);
             }
         }
-        let facts = self.read_facts(&wanted).await?;
-        Ok(OverduePage { overdue: facts.into_iter().flatten().collect(), next: last.filter(|_| full) })
+        let overdue = self.read_readable_facts(&wanted).await?;
+        Ok(OverduePage { overdue, next: last.filter(|_| full) })
     }
 
     /// Gives delayed jobs that are due their numbers in the queue, at most `limits::DUE_MAX_JOBS` at once. Where more are

@@ -211,8 +211,11 @@ impl Store {
         tenant: &Tenant,
         keys: &[SubmissionKey],
     ) -> Result<Vec<Option<Submitted>>, StoreError> {
-        let asked: Vec<_> =
-            keys.iter().enumerate().map(|(no, key)| Asked { no, tenant, job: None, key: Some(*key) }).collect();
+        let asked: Vec<_> = keys
+            .iter()
+            .enumerate()
+            .map(|(no, key)| Asked { no, tenant, job: None, key: Some(*key) })
+            .collect();
         let mut found = vec![None; keys.len()];
         for (no, outcome) in self.explain("looking up idempotency keys", &asked).await? {
             found[no] = Some(outcome);
@@ -225,7 +228,8 @@ impl Store {
         jobs: &[NewJob],
         refused: &[usize],
     ) -> Result<Vec<(usize, Submitted)>, StoreError> {
-        let ask = |&no: &usize| Asked { no, tenant: &jobs[no].tenant, job: Some(jobs[no].job), key: jobs[no].key };
+        let ask =
+            |&no: &usize| Asked { no, tenant: &jobs[no].tenant, job: Some(jobs[no].job), key: jobs[no].key };
         self.explain(ATTEMPTED, &refused.iter().map(ask).collect::<Vec<_>>()).await
     }
 

@@ -1,6 +1,6 @@
 //! Settling what lapsed terms held: every unreleased lease under a closed term, read anew in each pass, never the list of
 //! whoever closed it, because a claim may have committed after the closing. Each settlement takes the next epoch, and is
-//! decided again where the journal moved. Neighbours: `terms`, lanes, the core's `settlement`.
+//! decided again where the journal moved. What cannot be settled does not stand before the rest. Neighbours: `terms`, lanes, the core's `settlement`.
 
 use tenure_core::{
     limits::SWEEP_MAX_LEASES,
@@ -28,21 +28,34 @@ pub(super) struct LeasesReport {
     pub(super) saturated: bool,
 }
 
-/// Settles a bounded number of lapsed leases.
+/// Settles a bounded number of lapsed leases, looking past those that cannot be settled.
 pub(super) async fn settle_lapsed_leases(parts: &Parts) -> Result<LeasesReport, StoreError> {
-    let lapsed = parts.store.list_lapsed_leases(SWEEP_MAX_LEASES).await?;
-    let mut report = LeasesReport { found: lapsed.len(), ..LeasesReport::default() };
+    let mut report = LeasesReport::default();
+    let mut after = None;
+    loop {
+        let page = parts.store.list_lapsed_leases(after.as_ref(), SWEEP_MAX_LEASES).await?;
+        report.found += page.lapsed.len();
+        report.settled += settle_leases(parts, page.lapsed).await;
+        after = page.next;
+        report.saturated = after.is_some() && report.settled >= SWEEP_MAX_LEASES as usize;
+        if after.is_none() || report.saturated {
+            return Ok(report);
+        }
+    }
+}
+
+/// Settles them side by side. Returns how many were.
+async fn settle_leases(parts: &Parts, lapsed: Vec<JobFacts>) -> usize {
     let mut settlements = JoinSet::new();
     for facts in lapsed {
         let parts = parts.clone();
         settlements.spawn(async move { settle_lease(&parts, &facts).await });
     }
+    let mut count = 0;
     while let Some(settled) = settlements.join_next().await {
-        report.settled += usize::from(settled.unwrap_or(false));
+        count += usize::from(settled.unwrap_or(false));
     }
-    // Where nothing could be settled, going on at once would only spin.
-    report.saturated = report.found == SWEEP_MAX_LEASES as usize && report.settled > 0;
-    Ok(report)
+    count
 }
 
 async fn settle_lease(parts: &Parts, facts: &JobFacts) -> bool {

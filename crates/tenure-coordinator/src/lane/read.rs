@@ -7,11 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use tenure_core::{
-    id::{Epoch, Seq},
-    plan::JobFacts,
-};
-use tenure_store::{Store, StoreError, Tail, TailRow};
+use tenure_core::id::{Epoch, Seq};
+use tenure_store::{FoundFacts, Store, StoreError, Tail, TailRow};
 use tokio::task::JoinSet;
 
 use super::{
@@ -33,8 +30,11 @@ struct Want {
 }
 
 impl Lane {
-    /// What is known of each job of the round, in its order.
-    pub(super) async fn read_known(&mut self, queues: &Queues) -> Result<Vec<Known>, LaneError> {
+    /// What is known of each job of the round, in its order. A job that cannot be read is an error of its own.
+    pub(super) async fn read_known(
+        &mut self,
+        queues: &Queues,
+    ) -> Result<Vec<Result<Known, LaneError>>, LaneError> {
         let wants: Vec<Want> = queues.iter().map(|(key, queue)| self.want_for(key, queue.front())).collect();
         let mut tails = self.read_tails(queues, &wants).await?;
         let mut facts =
@@ -48,7 +48,8 @@ impl Lane {
                 }
             }
             let memory = self.memories.recall(key).cloned();
-            known.push(Known { memory, read: want.tail.is_some(), facts: facts.remove(&place) });
+            let facts = facts.remove(&place).transpose().map_err(|error| LaneError::Store(Arc::new(error)));
+            known.push(facts.map(|facts| Known { memory, read: want.tail.is_some(), facts }));
         }
         Ok(known)
     }
@@ -87,7 +88,7 @@ impl Lane {
         &self,
         queues: &Queues,
         wants: &[Want],
-    ) -> Result<HashMap<usize, JobFacts>, StoreError> {
+    ) -> Result<HashMap<usize, FoundFacts>, StoreError> {
         let places: Vec<usize> = (0..wants.len()).filter(|place| wants[*place].facts).collect();
         if places.is_empty() {
             return Ok(HashMap::new());

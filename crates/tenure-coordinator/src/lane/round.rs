@@ -42,7 +42,10 @@ impl Lane {
         let now = self.parts.clock.now();
         let mut composed = Vec::new();
         for ((key, queue), known) in queues.iter_mut().zip(known) {
-            composed.extend(compose_job(key, known, queue, now));
+            match known {
+                Ok(known) => composed.extend(compose_job(key, known, queue, now)),
+                Err(error) => fail_queue(queue, &error),
+            }
         }
         self.waiting.extend(queues.into_iter().flat_map(|(_, queue)| queue));
         if !composed.is_empty() {
@@ -217,9 +220,11 @@ fn fail_append(work: Work, error: StoreError) {
 }
 
 fn fail_queues(queues: Queues, error: &LaneError) {
-    for pending in queues.into_iter().flat_map(|(_, queue)| queue) {
-        fail(pending.work, error.clone());
-    }
+    queues.into_iter().for_each(|(_, mut queue)| fail_queue(&mut queue, error));
+}
+
+fn fail_queue(queue: &mut VecDeque<Pending>, error: &LaneError) {
+    queue.drain(..).for_each(|pending| fail(pending.work, error.clone()));
 }
 
 /// Gives a piece of work back with an error. What follows a report in its stream will be given back too.

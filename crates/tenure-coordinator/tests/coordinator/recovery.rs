@@ -1,14 +1,14 @@
 //! Runs that their holder does not end: a guardian reports, a term lapses, a person vouches.
 
 use sqlx::PgPool;
-use tenure_core::reason::Reason;
+use tenure_core::{limits::SWEEP_MAX_LEASES, reason::Reason};
 use tenure_proto::v1::{
     self, JobState, attach_request::Message as Request, order::Order, renewed::Outcome as Renewal,
     run_end::How,
 };
 
 use crate::{
-    fleet::{Fleet, reason},
+    fleet::{Fleet, reason, submission},
     worker::{Worker, applied, gone, introduction, register},
 };
 
@@ -104,6 +104,31 @@ async fn a_lapsed_term_is_closed_and_its_run_starts_again_elsewhere() {
     applied(other.end(&next, 1, How::ExitCode(0)).await);
     let kinds = fleet.kinds(&job).await;
     assert_eq!(kinds[4..], ["child_gone", "run_interrupted", "run_started", "job_concluded"]);
+}
+
+/// As many as one page of the sweep has, and older.
+#[tokio::test]
+async fn a_lapsed_run_is_settled_past_those_that_cannot_be() {
+    let fleet = Fleet::start().await;
+    let pool = fleet.pool().await;
+    let unreadable = SWEEP_MAX_LEASES as usize;
+    let request = v1::SubmitJobsRequest { submissions: vec![submission("plain"); unreadable] };
+    fleet.jobs().submit_jobs(request).await.unwrap();
+    sqlx::query("UPDATE jobs SET recovery = '{}'").execute(&pool).await.unwrap();
+    let job = fleet.submit("plain").await;
+    let introduced = v1::RegisterWorkerRequest {
+        ttl: Some(prost_types::Duration { seconds: 5, nanos: 0 }),
+        slots: SWEEP_MAX_LEASES + 1,
+        ..introduction("mortal")
+    };
+    let registration = register(&fleet.channel, introduced).await;
+    let mut worker = Worker::attach(&fleet.channel, &registration).await.unwrap();
+    worker.want(SWEEP_MAX_LEASES + 1).await;
+    while worker.hear_grant().await.run.unwrap().job_id != job {}
+    fleet.job_in(&job, JobState::Ready).await;
+    assert_eq!(fleet.kinds(&job).await[3..], ["child_gone", "run_interrupted"]);
+    let held: i64 = sqlx::query_scalar("SELECT count(*) FROM leases").fetch_one(&pool).await.unwrap();
+    assert_eq!(held, i64::from(SWEEP_MAX_LEASES), "they wait for a release that can read them");
 }
 
 #[tokio::test]

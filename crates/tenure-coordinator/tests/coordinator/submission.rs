@@ -54,7 +54,8 @@ async fn a_submission_that_is_sent_again_is_answered_with_its_job_where_it_would
         }
     })
     .await;
-    let requests = vec![dated.clone(), submission("unknown"), keyed("sized", "nine byte"), keyed("new", "nine byte")];
+    let requests =
+        vec![dated.clone(), submission("unknown"), keyed("sized", "nine byte"), keyed("new", "nine byte")];
     let request = v1::SubmitJobsRequest { submissions: requests };
     let items = fleet.jobs().submit_jobs(request).await.unwrap().into_inner().items;
     let told: Vec<String> = items

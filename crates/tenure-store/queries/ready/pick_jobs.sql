@@ -19,6 +19,8 @@ WITH picked AS MATERIALIZED (
             AND q.tenant = ANY ($3::text[])
             AND (cardinality($4::text[]) = 0 OR q.agent = ANY ($4))
             AND q.requires <@ $5::text[]
+            -- What this release cannot read does not stand before the rest.
+            AND q.queue_no <> ALL ($7::bigint[])
         ORDER BY q.queue_no
         LIMIT $6
         FOR UPDATE SKIP LOCKED

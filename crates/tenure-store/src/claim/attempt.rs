@@ -1,5 +1,7 @@
 //! One transaction of a claim: lock and read, compose, write.
 
+use std::time::Instant;
+
 use jiff::Timestamp;
 use sqlx::{PgConnection, query_file};
 use tenure_core::{
@@ -15,7 +17,7 @@ use super::{ATTEMPTED, ClaimOutcome, ClaimRequest, Claimed, Floors};
 use crate::{
     Store, StoreError,
     connection::begin,
-    facts::read_head,
+    facts::{read_head, warn_unreadable},
     stored::{Reader, from_bigint, from_integer, instant, to_bigint, to_integer},
     timestamp::Stamp,
 };
@@ -24,9 +26,26 @@ use crate::{
 pub(super) struct Attempt {
     pub(super) outcome: ClaimOutcome,
     /// Jobs whose session's deadline is reached.
-    pub(super) denied: Vec<(Tenant, JobId)>,
+    pub(super) denied: Vec<DeniedRow>,
+    /// The numbers in the queue of what could not be read.
+    pub(super) unreadable: Vec<i64>,
     /// True where jobs were found and the guard let none through.
     pub(super) admitted_none: bool,
+}
+
+/// A job whose session's deadline is reached.
+pub(super) struct DeniedRow {
+    pub(super) tenant: Tenant,
+    pub(super) job: JobId,
+    pub(super) queue_no: i64,
+}
+
+/// What is made of the rows that were picked.
+#[derive(Default)]
+struct Composed {
+    candidates: Vec<Candidate>,
+    denied: Vec<DeniedRow>,
+    unreadable: Vec<i64>,
 }
 
 /// A run that will have begun once its record is written.
@@ -43,21 +62,23 @@ impl Store {
             return Ok(Attempt {
                 outcome: ClaimOutcome { floors: request.floors, ..ClaimOutcome::default() },
                 denied: Vec::new(),
+                unreadable: Vec::new(),
                 admitted_none: false,
             });
         }
+        let passed_over = self.unreadable.list(Instant::now());
         let mut connection = self.take(ATTEMPTED).await?;
         let mut transaction = begin(&mut connection, ATTEMPTED).await?;
-        let picked = pick_jobs(&mut transaction, request, limit).await?;
+        let picked = pick_jobs(&mut transaction, request, limit, &passed_over).await?;
         let (full, floors) = (picked.len() == limit, raise_floors(request.floors, &picked));
-        let (candidates, denied) = compose(request, picked)?;
+        let Composed { candidates, denied, unreadable } = compose(request, picked);
         let admitted = write_claims(&mut transaction, request, &candidates).await?;
         transaction.commit().await.map_err(StoreError::while_doing(ATTEMPTED))?;
         let admitted_none = admitted.is_empty() && !candidates.is_empty();
         let claimed = candidates.into_iter().enumerate().filter(|(no, _)| admitted.contains(no));
         let claimed = claimed.map(|(_, candidate)| candidate.claimed).collect();
         let outcome = ClaimOutcome { claimed, floors, full, ..ClaimOutcome::default() };
-        Ok(Attempt { outcome, denied, admitted_none })
+        Ok(Attempt { outcome, denied, unreadable, admitted_none })
     }
 }
 
@@ -65,6 +86,7 @@ async fn pick_jobs(
     connection: &mut PgConnection,
     request: &ClaimRequest,
     limit: usize,
+    passed_over: &[i64],
 ) -> Result<Vec<PickedRow>, StoreError> {
     // From the most urgent priority down: the order of the queue.
     let priorities: Vec<i16> = vec![3, 2, 1, 0];
@@ -79,7 +101,8 @@ async fn pick_jobs(
         &tenants,
         &agents,
         &request.labels,
-        to_bigint(limit as u64)
+        to_bigint(limit as u64),
+        passed_over
     )
     .fetch_all(connection)
     .await
@@ -100,24 +123,30 @@ fn raise_floors(mut floors: Floors, picked: &[PickedRow]) -> Floors {
     floors
 }
 
-/// A job whose session's deadline is reached.
-type DeniedJob = (Tenant, JobId);
-
-/// Composes the records; what the deadline denies is put aside.
-fn compose(
-    request: &ClaimRequest,
-    picked: Vec<PickedRow>,
-) -> Result<(Vec<Candidate>, Vec<DeniedJob>), StoreError> {
-    let (mut candidates, mut denied) = (Vec::new(), Vec::new());
+/// Composes the records; what the deadline denies is put aside, and what cannot be read is named and left.
+fn compose(request: &ClaimRequest, picked: Vec<PickedRow>) -> Composed {
+    let mut composed = Composed::default();
     for row in picked {
-        if row.denied == Some(true) {
-            denied.push((Reader(ATTEMPTED).tenant(row.tenant)?, JobId(row.job)));
-        } else {
-            let secret_index = candidates.len();
-            candidates.push(row.into_candidate(request, secret_index)?);
+        let (tenant, job, queue_no) = (row.tenant.clone(), JobId(row.job), row.queue_no);
+        if let Err(error) = composed.take(request, row) {
+            warn_unreadable(&tenant, job, &error);
+            composed.unreadable.push(queue_no);
         }
     }
-    Ok((candidates, denied))
+    composed
+}
+
+impl Composed {
+    fn take(&mut self, request: &ClaimRequest, row: PickedRow) -> Result<(), StoreError> {
+        if row.denied == Some(true) {
+            let tenant = Reader(ATTEMPTED).tenant(row.tenant)?;
+            self.denied.push(DeniedRow { tenant, job: JobId(row.job), queue_no: row.queue_no });
+        } else {
+            let secret_index = self.candidates.len();
+            self.candidates.push(row.into_candidate(request, secret_index)?);
+        }
+        Ok(())
+    }
 }
 
 async fn write_claims(

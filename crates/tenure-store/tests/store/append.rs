@@ -169,8 +169,14 @@ async fn settlement_makes_the_job_ready_under_one_epoch_more() {
     let fleet = Fleet::start().await;
     let holder = fleet.run_job(&fleet.attach("w1").await).await;
     fleet.append(holder.settlement()).await;
-    let facts =
-        fleet.store.read_facts(&[(fleet.tenant.clone(), holder.job)]).await.unwrap().remove(0).unwrap();
+    let facts = fleet
+        .store
+        .read_facts(&[(fleet.tenant.clone(), holder.job)])
+        .await
+        .unwrap()
+        .remove(0)
+        .unwrap()
+        .unwrap();
     assert_eq!((facts.state, facts.head_epoch, facts.losses, facts.lease), (State::Ready, Epoch(2), 1, None));
     assert_eq!(fleet.count("SELECT count(*) FROM ready").await, 1);
 }
@@ -183,7 +189,7 @@ async fn released_lease_keeps_the_epoch_of_its_settlement_until_the_child_is_gon
     let interruption = holder.interruption();
     fleet.append(interruption.clone()).await;
     let wanted = [(fleet.tenant.clone(), holder.job)];
-    let facts = fleet.store.read_facts(&wanted).await.unwrap().remove(0).unwrap();
+    let facts = fleet.store.read_facts(&wanted).await.unwrap().remove(0).unwrap().unwrap();
     let lease = facts.lease.clone().unwrap();
     assert_eq!((lease.epoch, lease.run_epoch, lease.live), (Epoch(2), Epoch(1), false));
     assert_eq!(facts.interruption, Some(Interruption::WorkerLost));

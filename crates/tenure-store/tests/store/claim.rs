@@ -269,3 +269,47 @@ async fn restart_with_backoff_is_claimable_only_once_it_is_due() {
     assert_eq!(fleet.claim(&worker, 1).await.claimed, []);
     assert_eq!(fleet.store.release_due_jobs().await.unwrap().next_at, Some(later));
 }
+
+/// A cause of a newer release, say. Whoever can read it may still claim it.
+#[tokio::test]
+async fn job_that_cannot_be_read_is_left_and_does_not_stand_before_the_next() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let (first, second, third) = (fleet.submit().await, fleet.submit().await, fleet.submit().await);
+    sqlx::query("UPDATE ready SET cause = '{\"kind\": \"unheard_of\"}' WHERE job IN ($1, $2)")
+        .bind(first.job.0)
+        .bind(second.job.0)
+        .execute(&fleet.pool)
+        .await
+        .unwrap();
+    for _ in [&first, &second] {
+        let outcome = fleet.claim(&worker, 1).await;
+        assert!(outcome.claimed.is_empty() && outcome.full, "{outcome:?}");
+    }
+    let outcome = fleet.claim(&worker, 1).await;
+    assert_eq!(outcome.claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [third.job]);
+    assert!(!fleet.claim(&worker, 1).await.full, "there is nothing more for this release");
+    assert_eq!(fleet.count("SELECT count(*) FROM ready").await, 2);
+    // Ready again under another number, in a form that is known.
+    sqlx::query(
+        "UPDATE ready SET cause = '{\"kind\": \"dispatch\"}', queue_no = nextval('queue_numbers') WHERE job = $1",
+    )
+    .bind(first.job.0)
+    .execute(&fleet.pool)
+    .await
+    .unwrap();
+    assert_eq!(fleet.claim(&worker, 4).await.claimed.len(), 1);
+}
+
+#[tokio::test]
+async fn readable_job_is_claimed_beside_one_that_is_not() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let (_unreadable, readable) = (fleet.submit().await, fleet.submit().await);
+    sqlx::query("UPDATE ready SET cause = '{}' WHERE queue_no = (SELECT min(queue_no) FROM ready)")
+        .execute(&fleet.pool)
+        .await
+        .unwrap();
+    let claimed = fleet.claim(&worker, 4).await.claimed;
+    assert_eq!(claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [readable.job]);
+}

@@ -159,6 +159,7 @@ async fn facts_come_in_the_order_asked_and_only_of_ones_own_tenant() {
         (tenant.clone(), first),
     ];
     let found = fleet.store.read_facts(&wanted).await.unwrap();
-    let found: Vec<_> = found.iter().map(|facts| facts.as_ref().map(|facts| facts.job)).collect();
+    let found: Vec<_> =
+        found.iter().map(|facts| facts.as_ref().map(|facts| facts.as_ref().unwrap().job)).collect();
     assert_eq!(found, [Some(second), None, None, Some(first)]);
 }

@@ -35,7 +35,7 @@ const HOT: [Expected; 9] = [
     },
     Expected {
         query: query!("ready/pick_jobs.sql"),
-        arguments: "'{3,2,1,0}', '{0,0,0,0}', '{default}', '{}', '{git}', 8",
+        arguments: "'{3,2,1,0}', '{0,0,0,0}', '{default}', '{}', '{git}', 8, '{5}'",
         indexes: &["ready_queue", "jobs_pkey", "sessions_pkey", "declarations_pkey", "journal_pkey"],
     },
     Expected {
@@ -51,7 +51,7 @@ const HOT: [Expected; 9] = [
     },
     Expected {
         query: query!("leases/list_lapsed_leases.sql"),
-        arguments: "32",
+        arguments: "32, 'now', 'default', 'JOB'",
         indexes: &["leases_term", "terms_pkey"],
     },
     Expected {

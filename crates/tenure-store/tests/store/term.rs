@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use sqlx::{Acquire as _, Executor as _};
 use tenure_core::id::{Attach, Digest, Epoch, Generation, JobId, Seq, Term};
-use tenure_store::{ClosableTerm, Renewal, Store, TermRefusal};
+use tenure_store::{ClosableTerm, LapsedPage, Renewal, Store, TermRefusal};
 use tenure_testkit::wait_for;
 use uuid::Uuid;
 
@@ -268,15 +268,15 @@ async fn every_unreleased_lease_under_a_closed_term_is_listed_oldest_first() {
     let newest = fleet.run_job(&gone).await;
     fleet.run_job(&alive).await;
     fleet.append(settled.interruption()).await;
-    assert_eq!(fleet.store.list_lapsed_leases(10).await.unwrap(), []);
+    assert_eq!(fleet.store.list_lapsed_leases(None, 10).await.unwrap(), LapsedPage::default());
     fleet.lapse(&gone).await;
     close(&fleet.store, &[&gone]).await;
-    let listed = fleet.store.list_lapsed_leases(10).await.unwrap();
+    let listed = fleet.store.list_lapsed_leases(None, 10).await.unwrap().lapsed;
     assert_eq!(listed.iter().map(|facts| facts.job).collect::<Vec<_>>(), [oldest.job, newest.job]);
     assert!(
         listed.iter().all(|facts| facts.lease.as_ref().is_some_and(|lease| lease.term_closed && lease.live))
     );
-    assert_eq!(fleet.store.list_lapsed_leases(1).await.unwrap().len(), 1);
+    assert_eq!(fleet.store.list_lapsed_leases(None, 1).await.unwrap().lapsed.len(), 1);
 }
 
 /// A term's row outlives its leases; a lease that is left without one all the same belongs to nobody else's care.
@@ -293,9 +293,37 @@ async fn lease_whose_term_has_no_row_is_listed_too() {
     fleet.lapse(&closed).await;
     close(&fleet.store, &[&closed]).await;
     sqlx::query("DELETE FROM terms WHERE worker = 'missing'").execute(&fleet.pool).await.unwrap();
-    let listed = fleet.store.list_lapsed_leases(10).await.unwrap();
+    let listed = fleet.store.list_lapsed_leases(None, 10).await.unwrap().lapsed;
     assert_eq!(listed.iter().map(|facts| facts.job).collect::<Vec<_>>(), [first.job, second.job]);
     assert!(listed.iter().all(|facts| facts.lease.as_ref().is_some_and(|lease| lease.term_closed)));
+}
+
+#[tokio::test]
+async fn lapsed_leases_are_listed_past_those_that_cannot_be_read() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let unreadable = fleet.run_job(&worker).await;
+    let (second, third) = (fleet.run_job(&worker).await, fleet.run_job(&worker).await);
+    fleet.lapse(&worker).await;
+    close(&fleet.store, &[&worker]).await;
+    sqlx::query("UPDATE jobs SET recovery = '{}' WHERE job = $1")
+        .bind(unreadable.job.0)
+        .execute(&fleet.pool)
+        .await
+        .unwrap();
+    let (mut after, mut pages) = (None, Vec::new());
+    loop {
+        let page = fleet.store.list_lapsed_leases(after.as_ref(), 1).await.unwrap();
+        pages.push(page.lapsed.iter().map(|facts| facts.job).collect::<Vec<_>>());
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec![], vec![second.job], vec![third.job], vec![]]);
+    let wanted = [unreadable, second].map(|holder| (holder.tenant, holder.job));
+    let found = fleet.store.read_facts(&wanted).await.unwrap();
+    assert!(matches!(&found[..], [Some(Err(_)), Some(Ok(_))]), "{found:?}");
 }
 
 #[tokio::test]
@@ -313,7 +341,7 @@ async fn claim_that_commits_after_the_closing_is_found_all_the_same() {
     assert_eq!(close(&fleet.store, &[&worker]).await, [worker.term]);
     blocker.commit().await.unwrap();
     let claimed = claim.await.unwrap().claimed;
-    let listed = fleet.store.list_lapsed_leases(10).await.unwrap();
+    let listed = fleet.store.list_lapsed_leases(None, 10).await.unwrap().lapsed;
     // Whether the claim judged before the closing is for the snapshot to say; that it is never lost is not.
     assert_eq!(claimed.len(), listed.len());
     let row = fleet.store.read_job(&fleet.tenant, job.job).await.unwrap().unwrap();

@@ -55,7 +55,10 @@ async fn changed_timeline_stops_every_write() {
     assert_eq!(fleet.count("SELECT count(*) FROM jobs").await, 3);
     assert_eq!(fleet.count("SELECT count(*) FROM output").await, 0);
     let facts = store.read_facts(&[(fleet.tenant.clone(), holder.job)]).await.unwrap();
-    assert!(facts[0].as_ref().is_some_and(|facts| facts.head_epoch == Epoch(1)), "reading goes on");
+    assert!(
+        facts[0].as_ref().is_some_and(|facts| facts.as_ref().unwrap().head_epoch == Epoch(1)),
+        "reading goes on"
+    );
 }
 
 #[tokio::test]
