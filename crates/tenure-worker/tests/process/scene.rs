@@ -140,8 +140,10 @@ impl Scene {
             }
             None => self.run_directory.path(),
         };
+        let guard = self.place_program(env!("CARGO_BIN_EXE_tenure-guard"), uid);
+        let program = self.place_program(env!("CARGO_BIN_EXE_process-test-worker"), uid);
         let defaults = json!({
-            "guard": env!("CARGO_BIN_EXE_tenure-guard"),
+            "guard": guard,
             "fencing": self.fencing,
             "run_name": spec.run_name,
             "argv": argv,
@@ -155,7 +157,20 @@ impl Scene {
         for (name, value) in defaults.as_object().unwrap() {
             plan.as_object_mut().unwrap().entry(name.clone()).or_insert(value.clone());
         }
-        WorkerProcess::start(&plan, &self.path("worker.log"), uid)
+        WorkerProcess::start(&program, &plan, &self.path("worker.log"), uid)
+    }
+
+    /// Where to run a built program from. The build's own directory may lie below one that only its owner may enter
+    /// (a home directory often is), so another user gets a copy.
+    fn place_program(&self, built: &str, uid: Option<u32>) -> PathBuf {
+        let built = Path::new(built);
+        if uid.is_none() {
+            return built.to_owned();
+        }
+        let copy = self.path(built.file_name().unwrap().to_str().unwrap());
+        fs::copy(built, &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        copy
     }
 }
 
@@ -184,10 +199,10 @@ pub(crate) struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    fn start(plan: &Value, log: &Path, uid: Option<u32>) -> Self {
+    fn start(program: &Path, plan: &Value, log: &Path, uid: Option<u32>) -> Self {
         use std::os::unix::process::CommandExt;
         let output = fs::File::create(log).unwrap();
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_process-test-worker"));
+        let mut command = std::process::Command::new(program);
         command.arg(plan.to_string()).stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
