@@ -10,6 +10,7 @@ pub mod refusal;
 pub mod run_ref;
 
 pub mod chain;
+pub mod effect;
 pub mod job;
 pub mod record;
 pub mod verify;

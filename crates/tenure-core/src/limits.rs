@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Longest name of an agent, tenant or worker.
 pub const NAME_MAX_BYTES: usize = 63;
-/// Longest idempotency key.
+/// Longest idempotency key of a submission, and longest key of an effect.
 pub const KEY_MAX_BYTES: usize = 512;
 /// Largest input, result or other value that stands beside a record.
 pub const VALUE_MAX_BYTES: u64 = 256 * 1024;
@@ -16,6 +16,30 @@ pub const RECORD_MAX_BYTES: usize = 64 * 1024;
 pub const NOTE_MAX_BYTES: usize = 16 * 1024;
 /// Most bytes of notes in a handover, as they are written in its JSON; the latest are kept.
 pub const HANDOVER_NOTES_MAX_BYTES: usize = 1024 * 1024;
+/// Largest command with its undo and probe that stands beside an announcement, as JSON.
+pub const EFFECT_REQUEST_MAX_BYTES: usize = 64 * 1024;
+/// Most of an effect's output that is recorded; the rest is cut off, and said to be.
+pub const EFFECT_OUTPUT_MAX_BYTES: usize = 64 * 1024;
+/// Most of a failed effect's error that is recorded.
+pub const EFFECT_ERROR_MAX_BYTES: usize = 4 * 1024;
+/// Most executions of one effect by one caller: the first, and what is retried automatically.
+pub const EFFECT_EXECUTIONS_MAX: u32 = 3;
+/// The pause before the first automatic retry of an effect; it doubles.
+pub const EFFECT_RETRY_FIRST: Duration = Duration::from_millis(100);
+/// The longest pause before an automatic retry of an effect.
+pub const EFFECT_RETRY_MAX: Duration = Duration::from_secs(10);
+/// How long a probe may take; then it is inconclusive.
+pub const EFFECT_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Least that must be left of the lease when an effect begins, where nothing is said; at most a quarter of the ttl.
+pub const EFFECT_MIN_LEASE: Duration = Duration::from_secs(2);
+/// Effects in doubt that one answer or record names; how many there are in all is always said.
+pub const DOUBTS_MAX: usize = 20;
+/// Keys of earlier runs that one warning names.
+pub const UNASKED_KEYS_MAX: usize = 20;
+/// Most of an effect's output that a handover repeats.
+pub const HANDOVER_EFFECT_OUTPUT_MAX_BYTES: usize = 512;
+/// Most bytes of effects in a handover, as they are written in its JSON; the latest are kept.
+pub const HANDOVER_EFFECTS_MAX_BYTES: usize = 256 * 1024;
 /// Longest reason (`--why`).
 pub const WHY_MAX_BYTES: usize = 4 * 1024;
 /// Largest declaration, as canonical JSON.

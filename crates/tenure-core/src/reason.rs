@@ -111,6 +111,18 @@ reasons! {
     RunOver = "RUN_OVER", Fenced;
     /// The same number of an append came with other contents.
     AppendConflict = "APPEND_CONFLICT", Rejected;
+    /// An effect is in doubt, and what was declared cannot settle it.
+    EffectInDoubt = "EFFECT_IN_DOUBT", Rejected;
+    /// A key that was announced with another command, where the caller insists on its own.
+    EffectMismatch = "EFFECT_MISMATCH", Rejected;
+    /// A command, undo or probe beyond its limit.
+    EffectTooLarge = "EFFECT_TOO_LARGE", Rejected;
+    /// What is recorded of an effect does not admit this: a second announcement, or an outcome of what is not open.
+    EffectRefused = "EFFECT_REFUSED", Rejected;
+    /// A cancel stands, and nothing more is begun.
+    CancelRequested = "CANCEL_REQUESTED", Rejected;
+    /// Less is left of the lease than the effect needs, and it could not be renewed.
+    LeaseTooShort = "LEASE_TOO_SHORT", Unavailable;
     /// The worker's term is closed.
     TermClosed = "TERM_CLOSED", Fenced;
     /// An attach without the secret of its registration.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     chain::value_digest,
+    effect::{Compensation, Disposition, DoubtRef, EffectKey, EffectRecovery},
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
@@ -56,10 +57,6 @@ pub enum DeadlineSetting {
 
 /// What happened. Stored under `kind`, in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box around the admission would stand in the way of every match"
-)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RecordKind {
     /// The job exists. Beside it: the input.
@@ -121,6 +118,79 @@ pub enum RecordKind {
     Note {
         /// The text.
         text: ValueRef,
+    },
+    /// An effect is about to be performed. Beside it: the command, its undo and its probe, as JSON.
+    EffectStarted {
+        /// Its key.
+        key: EffectKey,
+        /// From 1; above 1 only after the attempt before is known not to have happened.
+        attempt: u32,
+        /// What happens to it in doubt.
+        recovery: EffectRecovery,
+        /// False where nothing in the world is changed.
+        mutates: bool,
+        /// What it uses.
+        tool: String,
+        /// How it is undone.
+        compensation: Compensation,
+        /// What is performed.
+        request: ValueRef,
+    },
+    /// An effect was performed. Beside it: its output.
+    EffectDone {
+        /// Its key.
+        key: EffectKey,
+        /// Its attempt.
+        attempt: u32,
+        /// What it returned, cut off at its limit.
+        output: ValueRef,
+        /// True where the output was cut off.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        truncated: bool,
+    },
+    /// An attempt at an effect failed. Beside it: its error.
+    EffectFailed {
+        /// Its key.
+        key: EffectKey,
+        /// Its attempt.
+        attempt: u32,
+        /// What became of the world.
+        disposition: Disposition,
+        /// The code that its command exited with; none where a signal ended it or it could not be started.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        exit_code: Option<i32>,
+        /// The end of what it wrote to stderr.
+        error: ValueRef,
+    },
+    /// It was found out what became of an attempt. Beside it: the value, where it landed.
+    EffectReconciled {
+        /// Its key.
+        key: EffectKey,
+        /// Its attempt.
+        attempt: u32,
+        /// What was found; in doubt: the probe was inconclusive.
+        verdict: Disposition,
+        /// Who found out.
+        by: Principal,
+        /// What it returned.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        value: Option<ValueRef>,
+    },
+    /// A warning: earlier runs announced these keys, and the run that succeeded never asked for them.
+    EffectsUnasked {
+        /// The first of them.
+        keys: Vec<EffectKey>,
+        /// How many there are in all.
+        count: u64,
+    },
+    /// Effects are in doubt that nobody but a person can decide; the job is set aside.
+    QuarantineDecided {
+        /// The first of them.
+        effects: Vec<DoubtRef>,
+        /// How many there are in all.
+        count: u64,
+        /// What the job would have become.
+        instead_of: State,
     },
     /// The child of a run is known to be gone: its whole group is empty.
     ChildGone {
@@ -201,6 +271,12 @@ impl RecordKind {
             Self::PlanFrozen { .. } => "plan_frozen",
             Self::RunStarted { .. } => "run_started",
             Self::Note { .. } => "note",
+            Self::EffectStarted { .. } => "effect_started",
+            Self::EffectDone { .. } => "effect_done",
+            Self::EffectFailed { .. } => "effect_failed",
+            Self::EffectReconciled { .. } => "effect_reconciled",
+            Self::EffectsUnasked { .. } => "effects_unasked",
+            Self::QuarantineDecided { .. } => "quarantine_decided",
             Self::ChildGone { .. } => "child_gone",
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::RecoveryDenied { .. } => "recovery_denied",

@@ -25,6 +25,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::InvalidDeclaration
         | Reason::InputTooLarge
         | Reason::NoteTooLarge
+        | Reason::EffectTooLarge
         | Reason::BatchTooLarge
         | Reason::JobAmbiguous
         | Reason::JobIdInvalid
@@ -44,6 +45,10 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::Halted
         | Reason::Sealed
         | Reason::RunOver
+        | Reason::EffectInDoubt
+        | Reason::EffectMismatch
+        | Reason::EffectRefused
+        | Reason::CancelRequested
         | Reason::TermClosed
         | Reason::NotMigrated
         | Reason::DatabaseTooNew
@@ -58,9 +63,10 @@ pub const fn code_of(reason: Reason) -> Code {
         }
         Reason::Fenced | Reason::AppendConflict | Reason::Displaced => Code::Aborted,
         Reason::AttachRefused | Reason::GoneRefused => Code::PermissionDenied,
-        Reason::DatabaseUnavailable | Reason::TimelineChanged | Reason::CoordinatorUnavailable => {
-            Code::Unavailable
-        }
+        Reason::DatabaseUnavailable
+        | Reason::TimelineChanged
+        | Reason::CoordinatorUnavailable
+        | Reason::LeaseTooShort => Code::Unavailable,
         Reason::WaitRanOut => Code::DeadlineExceeded,
         Reason::ChainBroken => Code::DataLoss,
         Reason::Internal => Code::Internal,

@@ -14,7 +14,7 @@ use crate::{Store, StoreError, connection::begin};
 use month::Month;
 
 /// The tables that are partitioned by the job's id.
-const PARTITIONED: [&str; 4] = ["jobs", "journal", "effects", "output"];
+const PARTITIONED: [&str; 5] = ["jobs", "journal", "effects", "output", "testimony"];
 
 /// The key of the advisory lock under which partitions are made: "tenure p" in ASCII.
 const MAKING_LOCK: i64 = 0x7465_6e75_7265_2070;

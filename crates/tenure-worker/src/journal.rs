@@ -169,6 +169,8 @@ impl RunJournal {
                 last_notice_seq: end.last_notice_seq,
                 output_chunks: self.next_chunk,
                 output_truncated: end.output_truncated,
+                unasked_keys: Vec::new(),
+                unasked_count: 0,
             }),
         })
     }

@@ -22,7 +22,8 @@ use tenure_proto::{
     convert::time::write_timestamp,
     status::refusal_to_status,
     v1::{
-        GetRunStatusRequest, GetRunStatusResponse, WriteNoteRequest, WriteNoteResponse,
+        GetRunStatusRequest, GetRunStatusResponse, PerformEffectRequest, PerformEffectResponse,
+        WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
 };
@@ -242,6 +243,15 @@ impl RunService for RunVoice {
         written
             .map(|seq| Response::new(WriteNoteResponse { seq: seq.0 }))
             .map_err(|refusal| refusal_to_status(&refusal))
+    }
+
+    type PerformEffectStream = tonic::codegen::BoxStream<PerformEffectResponse>;
+
+    async fn perform_effect(
+        &self,
+        _request: Request<tonic::Streaming<PerformEffectRequest>>,
+    ) -> Result<Response<Self::PerformEffectStream>, Status> {
+        Err(Status::unimplemented("effects are not served yet"))
     }
 
     async fn get_run_status(

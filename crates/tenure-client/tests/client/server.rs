@@ -165,6 +165,20 @@ impl service::JobService for Service {
         Ok(Response::new(v1::SubmitJobResponse { admitted: Some(admitted) }))
     }
 
+    async fn list_effects(
+        &self,
+        _: Request<v1::ListEffectsRequest>,
+    ) -> Result<Response<v1::ListEffectsResponse>, Status> {
+        Ok(Response::new(v1::ListEffectsResponse { job_id: JOB.into(), ..Default::default() }))
+    }
+
+    async fn list_undecided(
+        &self,
+        _: Request<v1::ListUndecidedRequest>,
+    ) -> Result<Response<v1::ListUndecidedResponse>, Status> {
+        Ok(Response::new(v1::ListUndecidedResponse { job_id: JOB.into(), ..Default::default() }))
+    }
+
     async fn get_job(
         &self,
         _request: Request<v1::GetJobRequest>,

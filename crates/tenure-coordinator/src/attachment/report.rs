@@ -132,6 +132,12 @@ fn check_number(n: u64) -> Result<(), Refusal> {
 fn read_record(record: v1::NewRecord) -> Result<Draft, Refusal> {
     match record.kind {
         Some(new_record::Kind::Note(note)) => read_note(note.text),
+        Some(
+            new_record::Kind::EffectStarted(_)
+            | new_record::Kind::EffectDone(_)
+            | new_record::Kind::EffectFailed(_)
+            | new_record::Kind::EffectReconciled(_),
+        ) => Err(Refusal::new(Reason::NotSupported, "records of effects are not yet supported")),
         None => Err(InvalidField::Missing { field: "records.kind" }.into()),
     }
 }

@@ -238,6 +238,20 @@ impl JobService for Jobs {
         answer(self.follow_output(caller, request)).await
     }
 
+    async fn list_effects(
+        &self,
+        _request: Request<v1::ListEffectsRequest>,
+    ) -> Result<Response<v1::ListEffectsResponse>, Status> {
+        Err(Status::unimplemented("effects are not served yet"))
+    }
+
+    async fn list_undecided(
+        &self,
+        _request: Request<v1::ListUndecidedRequest>,
+    ) -> Result<Response<v1::ListUndecidedResponse>, Status> {
+        Err(Status::unimplemented("effects are not served yet"))
+    }
+
     async fn get_result(
         &self,
         request: Request<v1::GetResultRequest>,

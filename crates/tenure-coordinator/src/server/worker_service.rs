@@ -142,6 +142,13 @@ impl WorkerService for Workers {
         .await
     }
 
+    async fn read_effect(
+        &self,
+        _request: Request<v1::ReadEffectRequest>,
+    ) -> Result<Response<v1::ReadEffectResponse>, Status> {
+        Err(Status::unimplemented("effects are not served yet"))
+    }
+
     async fn list_workers(
         &self,
         request: Request<v1::ListWorkersRequest>,

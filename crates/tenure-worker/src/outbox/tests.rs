@@ -18,7 +18,7 @@ fn text_of(message: &Message) -> String {
     match message {
         Message::Append(append) => match &append.records[0].kind {
             Some(v1::new_record::Kind::Note(note)) => note.text.clone(),
-            None => String::new(),
+            _ => String::new(),
         },
         Message::WriteOutput(output) => String::from_utf8_lossy(&output.bytes).into_owned(),
         Message::NotMine(_) => "not mine".to_owned(),

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use tenure_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use tenure_proto::v1::{
-    AttachRequest, AttachResponse, ListWorkersRequest, ListWorkersResponse, RegisterWorkerRequest,
-    RegisterWorkerResponse, ReportGoneRequest, ReportGoneResponse,
+    AttachRequest, AttachResponse, ListWorkersRequest, ListWorkersResponse, ReadEffectRequest,
+    ReadEffectResponse, RegisterWorkerRequest, RegisterWorkerResponse, ReportGoneRequest, ReportGoneResponse,
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -92,6 +92,13 @@ impl WorkerService for Service {
             Some(refusal) => Err(refusal.clone()),
             None => Ok(Response::new(ReportGoneResponse { already_known: false })),
         }
+    }
+
+    async fn read_effect(
+        &self,
+        _: Request<ReadEffectRequest>,
+    ) -> Result<Response<ReadEffectResponse>, Status> {
+        Err(Status::unimplemented("guardians read no effects"))
     }
 
     async fn list_workers(

@@ -13,9 +13,9 @@ use std::{
 
 use tenure_proto::v1::{
     Appended, Applied, AttachRequest, AttachResponse, Attached, ListWorkersRequest, ListWorkersResponse,
-    OutputWritten, RegisterWorkerRequest, RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest,
-    ReportGoneResponse, RunRef, TermClosed, TermDeaf, TermRenewed, appended, attach_request, attach_response,
-    renewed,
+    OutputWritten, ReadEffectRequest, ReadEffectResponse, RegisterWorkerRequest, RegisterWorkerResponse,
+    Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, TermClosed, TermDeaf, TermRenewed,
+    appended, attach_request, attach_response, renewed,
     worker_service_server::{WorkerService, WorkerServiceServer},
 };
 use tokio::{
@@ -344,6 +344,13 @@ impl WorkerService for Book {
             return Err(Status::unavailable("the test takes none"));
         }
         Ok(Response::new(ReportGoneResponse { already_known: false }))
+    }
+
+    async fn read_effect(
+        &self,
+        _: Request<ReadEffectRequest>,
+    ) -> Result<Response<ReadEffectResponse>, Status> {
+        Ok(Response::new(ReadEffectResponse::default()))
     }
 
     async fn list_workers(

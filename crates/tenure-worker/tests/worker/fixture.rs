@@ -131,7 +131,7 @@ pub(crate) fn output(got: &[Got], run: &RunRef) -> String {
 pub(crate) fn note_text(append: &Append) -> String {
     match &append.records[0].kind {
         Some(new_record::Kind::Note(note)) => note.text.clone(),
-        None => String::new(),
+        _ => String::new(),
     }
 }
 

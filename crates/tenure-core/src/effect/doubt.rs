@@ -1,0 +1,63 @@
+//! Effects in doubt, as the end of a run finds them: mutating, announced, and nobody knows whether they happened.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Announcement, EffectKey, LastAttempt, decide_announcement};
+
+/// One effect in doubt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// Its key.
+    pub key: EffectKey,
+    /// Its last attempt.
+    pub last: LastAttempt,
+}
+
+/// The mutating effects of a job that are in doubt, by key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Doubts {
+    /// The first of them, at most `limits::DOUBTS_MAX`.
+    pub listed: Vec<Doubt>,
+    /// How many there are in all.
+    pub count: u64,
+    /// How many of all can be settled by nobody but a person.
+    pub undecided: u64,
+}
+
+/// An effect as a record names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoubtRef {
+    /// Its key.
+    pub key: EffectKey,
+    /// Its attempt, from 1.
+    pub attempt: u32,
+}
+
+impl Doubt {
+    /// True where no later run may settle it: its recovery is a person.
+    #[must_use]
+    pub const fn needs_a_person(&self) -> bool {
+        match decide_announcement(Some(&self.last)) {
+            Announcement::Undecided => true,
+            Announcement::Announce { .. }
+            | Announcement::PerformAgain { .. }
+            | Announcement::Probe { .. }
+            | Announcement::Done
+            | Announcement::FailedForGood => false,
+        }
+    }
+
+    /// The form in a record.
+    #[must_use]
+    pub fn to_ref(&self) -> DoubtRef {
+        DoubtRef { key: self.key.clone(), attempt: self.last.attempt }
+    }
+}
+
+impl Doubts {
+    /// True where nothing is in doubt.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
