@@ -177,6 +177,9 @@ impl Session {
 
 /// Tells the worker what became of a report. Where it is not known, the stream ends: the worker sends it again.
 fn answer_report(attached: &Attached, run: &RunRef, n: u64, answer: Result<ReportAnswer, LaneError>) {
+    if let Ok(ReportAnswer::Fenced { epoch, .. }) = &answer {
+        tracing::info!(worker = %attached.worker, %run, n, present_epoch = %epoch, "a late report is fenced");
+    }
     match answer {
         Ok(answer) => attached.send(attach_response::Message::Appended(report::write_answer(run, n, answer))),
         Err(error) => attached.close(crate::refusals::refuse_lane(&error)),
