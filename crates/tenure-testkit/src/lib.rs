@@ -1,24 +1,38 @@
 //! What tests of Tenure stand on: real databases, and waiting for conditions.
 //!
 //! Owns [`TestDatabase`], a fresh and migrated database for one test, [`Cluster`], a whole fleet as
-//! processes, [`Proxy`], which delays, loses and cuts what goes between them, [`Ledger`], an outside service
-//! that counts what was really done, and [`wait_for`]. Nothing here is needed at run time, and nothing
-//! replaces the real thing.
+//! processes, [`Host`], a host of its own for some of them, [`Proxy`], which delays, loses and cuts what
+//! goes between them, [`Ledger`], an outside service that counts what was really done, [`Witnesses`] and the
+//! checkers that ask them, and [`wait_for`]. Nothing here is needed at run time, and nothing replaces the real thing.
 //!
 //! Neighbours: `tenure-postgres` runs the servers, `tenure-store` owns the schema.
 
+mod checker;
 mod cluster;
 mod database;
+mod heartbeat;
+mod history;
+mod host;
 mod ledger;
 mod processes;
 mod proxy;
+mod recovery;
 mod template;
 mod wait;
 
-pub use cluster::Cluster;
+pub use checker::{
+    Answer, Concern, Finding, Submitted, Witnesses, check_chains, check_children, check_conclusions,
+    check_deadlines, check_effects, check_leases, check_limits, check_liveness, check_notes, check_ownership,
+    check_submissions, count_in_doubt,
+};
+pub use cluster::{Cluster, Crash};
 pub use database::TestDatabase;
+pub use heartbeat::{Beats, HEARTBEAT_SCRIPT, Heartbeats};
+pub use history::{RunHistory, read_histories, read_history};
+pub use host::{Break, Host};
 pub use ledger::{Behaviour, Entry, Ledger, LedgerClient, LedgerError, Posted, read_entries};
 pub use nix::unistd::Pid;
-pub use processes::guardians_of;
+pub use processes::{descendants_of, guardians_of};
 pub use proxy::{Proxy, Treatment, Way};
+pub use recovery::{Fault, Recoveries, Spread, measure_recoveries, now_ns};
 pub use wait::wait_for;
