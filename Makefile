@@ -25,7 +25,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test verify verify-fast dev pg prepare \
+.PHONY: help demo bench bench-baseline test verify verify-fast dev pg prepare \
 	fmt clippy tidy rustdoc queries dependencies protocol \
 	have-postgres have-nextest have-sqlx have-deny have-buf
 
@@ -35,6 +35,13 @@ help: ## this list
 demo: have-postgres ## a fleet on this repository's commits (or REPO=…) whose workers are killed
 	cargo build --bin tenure --bin tenure-demo
 	cargo run --quiet --bin tenure-demo
+
+bench: have-postgres ## what a fleet does a second, beside what its own database does; fails where a bar is missed
+	cargo build --release --bin tenure --bin tenure-bench
+	"$(CARGO_TARGET_DIR)/release/tenure-bench" --baseline crates/tenure-bench/baseline.json $(BENCH_ARGUMENTS)
+
+bench-baseline: BENCH_ARGUMENTS += --write-baseline
+bench-baseline: bench ## the same, and its steady figures become the baseline
 
 test: have-postgres have-nextest ## every test, on a private PostgreSQL
 	cargo build --quiet --package tenure-postgres --bin with-postgres

@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::tree::{File, assert_clean, line_of, read_tree};
 
 /// Which of our crates each one may depend on, tests not counted. Arrows point to the core.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("tenure-core", &[]),
     ("tenure-postgres", &[]),
     ("tenure-proto", &["tenure-core"]),
@@ -29,13 +29,24 @@ const ARROWS: [(&str, &[&str]); 10] = [
         ],
     ),
     ("tenure-testkit", &["tenure-client", "tenure-core", "tenure-postgres", "tenure-proto", "tenure-store"]),
+    ("tenure-bench", &["tenure-client", "tenure-postgres", "tenure-proto"]),
     ("tenure-demo", &["tenure-client", "tenure-core", "tenure-postgres", "tenure-proto", "tenure-testkit"]),
 ];
 
 /// Libraries that only some crates may use, tests not counted.
 const RESERVED: [(&str, &[&str]); 4] = [
-    ("sqlx", &["tenure-store", "tenure-testkit", "tenure-demo"]),
-    ("tonic", &["tenure-proto", "tenure-coordinator", "tenure-worker", "tenure-client", "tenure-cli"]),
+    ("sqlx", &["tenure-store", "tenure-testkit", "tenure-bench", "tenure-demo"]),
+    (
+        "tonic",
+        &[
+            "tenure-proto",
+            "tenure-coordinator",
+            "tenure-worker",
+            "tenure-client",
+            "tenure-cli",
+            "tenure-bench",
+        ],
+    ),
     ("prost", &["tenure-proto", "tenure-coordinator"]),
     ("axum", &["tenure-coordinator", "tenure-cli"]),
 ];

@@ -1,14 +1,15 @@
 //! Where SQL is, and how it is written.
 //!
 //! Owns the rules on query files and migrations, and the one that keeps SQL in the store. Tests, the
-//! test kit and the examples may read the database; that they only read is left to review.
+//! test kit, the benchmarks and the examples may read the database; that they only read is left to review.
 
 use regex::Regex;
 
 use crate::tree::{File, assert_clean, line_of, read_tree};
 
 /// Where SQL may stand in Rust code besides test code.
-const HOMES: [&str; 4] = ["crates/tenure-store/", "crates/tenure-testkit/", "tests/", "examples/"];
+const HOMES: [&str; 5] =
+    ["crates/tenure-store/", "crates/tenure-testkit/", "crates/tenure-bench/", "tests/", "examples/"];
 
 /// A statement in a string: a keyword that begins one, with what must follow it.
 const STATEMENT: &str = r#"\bsqlx::|(?:"|\n\s*)(?:SELECT\s[^;"]*\sFROM\s|INSERT\s+INTO\s|DELETE\s+FROM\s|UPDATE\s+\w+\s+SET\s|CREATE\s+(?:TABLE|INDEX|DATABASE)\s)"#;
