@@ -25,7 +25,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo bench bench-baseline test verify verify-fast dev pg prepare \
+.PHONY: help demo chaos-fleet bench bench-baseline test verify verify-fast dev pg prepare \
 	fmt clippy tidy rustdoc queries dependencies protocol \
 	have-postgres have-nextest have-sqlx have-deny have-buf
 
@@ -35,6 +35,10 @@ help: ## this list
 demo: have-postgres ## a fleet on this repository's commits (or REPO=…) whose workers are killed
 	cargo build --bin tenure --bin tenure-demo
 	cargo run --quiet --bin tenure-demo
+
+chaos-fleet: have-postgres ## faults of every kind, and checkers (SEED=… for the same again, ROW=… for one)
+	cargo build --bin tenure --bin chaos-fleet
+	cargo run --quiet --bin chaos-fleet -- $(if $(SEED),--seed $(SEED)) $(if $(ROW),--row $(ROW))
 
 bench: have-postgres ## what a fleet does a second, beside what its own database does; fails where a bar is missed
 	cargo build --release --bin tenure --bin tenure-bench

@@ -12,6 +12,7 @@ mod fixture;
 
 mod bad_input;
 mod chain;
+mod chaos;
 mod database;
 mod fencing;
 mod jobs;
