@@ -4,8 +4,8 @@
 use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    agents, apply, cancel, confirm_gone, context::Context, coordinator, dev, failure::Failure, in_run, init,
-    job, jobs, journal, migrate, output, ping, recover, submit, verify, worker, workers,
+    agents, apply, cancel, confirm_gone, context::Context, coordinator, dev, effect, failure::Failure,
+    in_run, init, job, jobs, journal, migrate, output, ping, recover, submit, verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -77,6 +77,7 @@ pub(crate) enum Verb {
     ConfirmGone(confirm_gone::ConfirmGoneArgs),
     Ping(ping::PingArgs),
     Note(in_run::NoteArgs),
+    Effect(effect::EffectArgs),
     Status(in_run::StatusArgs),
 }
 
@@ -86,7 +87,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Declare", &["init", "apply", "agents"]),
     ("Work", &["submit", "jobs", "job", "watch", "journal", "output", "result", "verify", "cancel"]),
     ("Operate", &["workers", "recover", "confirm-gone", "ping"]),
-    ("In a run", &["note", "status"]),
+    ("In a run", &["note", "effect", "status"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -139,6 +140,7 @@ impl Verb {
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),
             Self::Ping(args) => context.wait_for(ping::ping_coordinator(context, args)),
             Self::Note(args) => context.wait_for(in_run::write_note(context, args)),
+            Self::Effect(args) => context.wait_for(effect::perform_effect(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),
         }
     }

@@ -67,6 +67,16 @@ impl Failure {
         self
     }
 
+    /// The same with another exit code, where it is a refusal that is no matter of usage.
+    pub(crate) fn with_exit(mut self, code: u8) -> Self {
+        if let Self::Refused { exit, .. } = &mut self
+            && *exit != EXIT_USAGE
+        {
+            *exit = code;
+        }
+        self
+    }
+
     /// What is left of a failure that has been printed.
     pub(crate) const fn already_printed(&self) -> Self {
         match self {

@@ -58,7 +58,7 @@ pub(crate) async fn show_status(context: &Context, _args: StatusArgs) -> Result<
 }
 
 /// Inside a run it is the worker that does not answer, and no coordinator that could be named.
-fn explain(error: ClientError) -> Failure {
+pub(crate) fn explain(error: ClientError) -> Failure {
     match error {
         ClientError::Unavailable { source, .. } => {
             let message = "the worker beside this run does not answer";
@@ -66,14 +66,14 @@ fn explain(error: ClientError) -> Failure {
         }
         ClientError::OutcomeUnknown { source, .. } => {
             let message =
-                "the worker beside this run took the note and went away: it may be in the journal or not";
+                "the worker beside this run was told, and went away: it may be in the journal or not";
             Failure::caused(Refusal::new(Reason::CoordinatorUnavailable, message), &source)
         }
         other => other.into(),
     }
 }
 
-fn open_run() -> Result<RunClient, Failure> {
+pub(crate) fn open_run() -> Result<RunClient, Failure> {
     let socket: OsString = env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()).ok_or_else(|| {
         Failure::new(
             Reason::NotInsideRun,

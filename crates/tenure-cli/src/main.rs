@@ -44,6 +44,7 @@ mod recover;
 mod selection;
 mod workers;
 
+mod effect;
 mod in_run;
 
 use std::{env, process::ExitCode};

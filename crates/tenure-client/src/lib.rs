@@ -15,6 +15,7 @@ pub mod workers;
 
 pub mod health;
 pub mod run;
+pub mod run_effect;
 
 pub mod output;
 pub mod record;

@@ -23,7 +23,7 @@ pub const SOCKET_VARIABLE: &str = "TENURE_SOCKET";
 /// The worker beside a run, as the program inside the run sees it.
 #[derive(Debug, Clone)]
 pub struct RunClient {
-    client: Client,
+    pub(crate) client: Client,
 }
 
 /// Where a run stands.

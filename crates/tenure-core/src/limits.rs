@@ -252,7 +252,12 @@ pub const RUN_SOCKET_CONNECTIONS_MAX: usize = 64;
 pub const RUN_SOCKET_REQUESTS_MAX: u32 = 8;
 /// Longest request on such a connection. A note that is longer than notes may be is told so as long as it is not longer
 /// than this.
-pub const RUN_SOCKET_REQUEST_MAX_BYTES: usize = 4 * NOTE_MAX_BYTES;
+pub const RUN_SOCKET_REQUEST_MAX_BYTES: usize = 128 * 1024;
+/// Effects of one run that are under way at the same time, those that wait for their record included; the next one waits
+/// its turn.
+pub const EFFECTS_IN_FLIGHT_MAX: usize = 128;
+/// Keys that a job's first run may ask for before each further one is looked up.
+pub const EFFECT_KEYS_REMEMBERED_MAX: usize = 10_000;
 /// The end of a run waits at most so long for the run's output to be acknowledged.
 pub const OUTPUT_SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a worker's runs have to end by themselves once it is told to stop, the stop-grace included.

@@ -30,9 +30,10 @@ use self::{
 };
 use crate::{
     context::WorkerContext,
+    effect::RunEffects,
     grant::RunGrant,
     held_runs::Orders,
-    run_socket::{RunVoice, serve_run_socket},
+    run_socket::{RunStanding, RunVoice, serve_run_socket},
     runner::{OutputChunk, OutputStream, RunningProcess},
     term::HeldTerm,
 };
@@ -87,12 +88,15 @@ async fn carry_out_run(execution: Execution) {
 
 /// From the socket to the end of the guardian.
 async fn run_child(execution: &Execution, prepared: &PreparedRun) -> Result<(), UntoldEnd> {
-    let voice = Arc::new(RunVoice::new(
+    let standing = Arc::new(RunStanding::new(
         Arc::clone(&execution.context),
+        Arc::clone(&execution.term),
         Arc::clone(&execution.grant),
         execution.orders.clone(),
         prepared.redactor.clone(),
     ));
+    let effects = RunEffects::new(Arc::clone(&standing), prepared.socket.clone(), prepared.stop_grace);
+    let voice = Arc::new(RunVoice::new(standing, Arc::clone(&effects)));
     let socket = match serve_run_socket(prepared.socket.clone(), prepared.user.as_ref(), Arc::clone(&voice)) {
         Ok(socket) => socket,
         Err(error) => {
@@ -102,7 +106,7 @@ async fn run_child(execution: &Execution, prepared: &PreparedRun) -> Result<(), 
     };
     if let Some(asked) = find_obstacle(execution) {
         info!(?asked, "the run ends before its child was started");
-        voice.end();
+        voice.end().await;
         drop(socket);
         return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
     }
@@ -110,10 +114,11 @@ async fn run_child(execution: &Execution, prepared: &PreparedRun) -> Result<(), 
     voice.speak_for(process.handle());
     let forwarding = Forwarding::start(execution, &mut process);
     let supervised = supervise_process(execution, &mut process, &forwarding, prepared.stop_grace).await;
-    voice.end();
+    // Before the socket goes: what the child said with its last breath stands in it.
+    voice.end().await;
     drop(socket);
     forwarding.finish().await;
-    let conclusion = conclude_run(execution, &supervised, prepared).await;
+    let conclusion = conclude_run(execution, &supervised, prepared, effects.list_unasked()).await;
     let told = finish_run(execution, conclusion, supervised.asked).await;
     process.release().await;
     told

@@ -1,4 +1,4 @@
-//! What one run reports, until it is durable: the notes and the end that are not acknowledged yet, numbered from 1, and
+//! What one run reports, until it is durable: the notes, effects and the end that are not acknowledged yet, numbered from 1, and
 //! the chunks of output, numbered from 0. It promises that nothing is forgotten before its answer came and that a report
 //! sent again is the same report: same n, same contents. It sends nothing and waits for nothing.
 //! Neighbour: `outbox` holds one for each run and decides what goes onto the stream next.
@@ -14,7 +14,7 @@ use tenure_core::{
 };
 use tenure_proto::{
     convert::run::{write_run_end, write_run_ref},
-    v1::{self, attach_request::Message},
+    v1::{self, attach_request::Message, new_record},
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -23,6 +23,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 pub(crate) enum Report {
     /// A line of progress.
     Note(String),
+    /// What is said about effects, accepted whole or not at all.
+    Effect(Vec<new_record::Kind>),
     /// The run is over.
     End(EndReport),
 }
@@ -38,6 +40,17 @@ pub(crate) struct EndReport {
     pub(crate) last_notice_seq: u64,
     /// Whether output was cut off.
     pub(crate) output_truncated: bool,
+    /// The effects of earlier runs that this run never asked for; only at exit code 0.
+    pub(crate) unasked: UnaskedKeys,
+}
+
+/// Keys of effects that earlier runs announced, and that a run never asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct UnaskedKeys {
+    /// The first of them.
+    pub(crate) listed: Vec<String>,
+    /// How many there are in all.
+    pub(crate) count: u64,
 }
 
 /// What became of a report.
@@ -152,14 +165,10 @@ impl RunJournal {
     pub(crate) fn compose_report(&self, n: u64) -> Option<Message> {
         let pending = self.pending.get(self.position_of(n)?).filter(|pending| pending.answer.is_some())?;
         Some(match &pending.report {
-            Report::Note(text) => Message::Append(v1::Append {
-                run: Some(write_run_ref(&self.run)),
-                n,
-                acknowledged_seq: self.acknowledged_seq.0,
-                records: vec![v1::NewRecord {
-                    kind: Some(v1::new_record::Kind::Note(v1::NewNote { text: text.clone() })),
-                }],
-            }),
+            Report::Note(text) => {
+                self.compose_append(n, [new_record::Kind::Note(v1::NewNote { text: text.clone() })])
+            }
+            Report::Effect(records) => self.compose_append(n, records.iter().cloned()),
             Report::End(end) => Message::EndRun(v1::EndRun {
                 run: Some(write_run_ref(&self.run)),
                 n,
@@ -169,9 +178,18 @@ impl RunJournal {
                 last_notice_seq: end.last_notice_seq,
                 output_chunks: self.next_chunk,
                 output_truncated: end.output_truncated,
-                unasked_keys: Vec::new(),
-                unasked_count: 0,
+                unasked_keys: end.unasked.listed.clone(),
+                unasked_count: end.unasked.count,
             }),
+        })
+    }
+
+    fn compose_append(&self, n: u64, kinds: impl IntoIterator<Item = new_record::Kind>) -> Message {
+        Message::Append(v1::Append {
+            run: Some(write_run_ref(&self.run)),
+            n,
+            acknowledged_seq: self.acknowledged_seq.0,
+            records: kinds.into_iter().map(|kind| v1::NewRecord { kind: Some(kind) }).collect(),
         })
     }
 

@@ -21,6 +21,7 @@ mod held_runs;
 mod local_deadline;
 mod term;
 
+mod effect;
 mod executor;
 mod journal;
 mod outbox;

@@ -2,9 +2,10 @@
 //! run's user alone (mode 0600), it is made before the child and it is gone with the run, so whoever speaks here speaks
 //! for this run, and may fill no more of the worker than is set aside for one run. A note is answered when it is durable and not before. Once the run is over, or another holds its job,
 //! everything is refused, saying who. It is no place for anybody else: people ask a coordinator.
-//! Neighbours: `executor` opens and closes it, `outbox` carries the notes.
+//! Neighbours: `executor` opens and closes it, `outbox` carries the notes, `effect` answers for effects.
 
 mod connections;
+mod standing;
 
 use std::{
     fs::{self, Permissions},
@@ -12,8 +13,8 @@ use std::{
     os::unix::fs::{PermissionsExt as _, chown},
     path::PathBuf,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc,
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -27,22 +28,21 @@ use tenure_proto::{
         run_service_server::{RunService, RunServiceServer},
     },
 };
-use tokio::{
-    net::UnixListener,
-    sync::{Semaphore, oneshot, watch},
-    task::JoinHandle,
+use tokio::{net::UnixListener, sync::Semaphore, task::JoinHandle};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, server::UdsConnectInfo},
 };
-use tonic::{Request, Response, Status, transport::Server};
 use tracing::warn;
 
 use self::connections::accept_connections;
+pub(crate) use self::standing::RunStanding;
 use crate::{
-    context::WorkerContext,
-    grant::RunGrant,
+    effect::RunEffects,
     guardian::BootInstant,
-    held_runs::{FencedBy, Orders},
-    journal::{Report, ReportAnswer},
-    runner::{ProcessHandle, Redactor, RunUser},
+    journal::Report,
+    runner::{ProcessHandle, RunUser},
 };
 
 /// An open socket. Dropping it closes it and removes its file.
@@ -92,56 +92,29 @@ impl Drop for RunSocket {
 /// What a run says through its socket, and where it stands.
 #[derive(Debug)]
 pub(crate) struct RunVoice {
-    context: Arc<WorkerContext>,
-    grant: Arc<RunGrant>,
-    orders: watch::Receiver<Orders>,
-    redactor: Redactor,
-    /// Known a moment after the socket.
-    process: OnceLock<ProcessHandle>,
-    over: AtomicBool,
+    standing: Arc<RunStanding>,
+    effects: Arc<RunEffects>,
     notes: AtomicU64,
     in_flight: Arc<Semaphore>,
 }
 
 impl RunVoice {
-    /// The voice of a run whose child is not started yet.
-    pub(crate) fn new(
-        context: Arc<WorkerContext>,
-        grant: Arc<RunGrant>,
-        orders: watch::Receiver<Orders>,
-        redactor: Redactor,
-    ) -> Self {
-        Self {
-            context,
-            grant,
-            orders,
-            redactor,
-            process: OnceLock::new(),
-            over: AtomicBool::new(false),
-            notes: AtomicU64::new(0),
-            in_flight: Arc::new(Semaphore::new(limits::NOTES_IN_FLIGHT_MAX)),
-        }
+    /// The voice of a run whose child is not started yet, and its effects.
+    pub(crate) fn new(standing: Arc<RunStanding>, effects: Arc<RunEffects>) -> Self {
+        let in_flight = Arc::new(Semaphore::new(limits::NOTES_IN_FLIGHT_MAX));
+        Self { standing, effects, notes: AtomicU64::new(0), in_flight }
     }
 
-    /// From now on notes are signs of life of this process.
+    /// From now on notes and effects are signs of life of this process.
     pub(crate) fn speak_for(&self, process: ProcessHandle) {
-        // Set once, by the executor that made this.
-        let _ = self.process.set(process);
+        self.standing.speak_for(process);
     }
 
-    /// The run is over: nothing more is taken.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::Release);
-    }
-
-    fn ensure_speaking(&self) -> Result<(), Refusal> {
-        if let Some(by) = &self.orders.borrow().fenced {
-            return Err(self.fenced_refusal(by));
-        }
-        if self.over.load(Ordering::Acquire) {
-            return Err(self.over_refusal());
-        }
-        Ok(())
+    /// The run is over: nothing more is begun. Returns once what was said about effects until now stands in the outbox, so
+    /// that the run's end comes after it.
+    pub(crate) async fn end(&self) {
+        self.standing.over.cancel();
+        self.effects.wait_until_said().await;
     }
 
     async fn write_note(&self, text: &str) -> Result<Seq, Refusal> {
@@ -149,86 +122,35 @@ impl RunVoice {
         if text.trim().is_empty() {
             return Err(Refusal::new(Reason::ReasonMissing, "the note is blank"));
         }
-        let text = self.redactor.redact_text(text);
+        let standing = &self.standing;
+        let text = standing.redactor.redact_text(text);
         ensure_note_size(text.len())?;
-        self.ensure_speaking()?;
+        standing.ensure_speaking()?;
         // Never closed: an error would mean that there is nothing to bound.
         let turn = Arc::clone(&self.in_flight).acquire_owned().await.ok();
-        self.ensure_speaking()?;
-        if let Some(process) = self.process.get() {
-            process.touch();
-        }
-        let answer = self.context.outbox.add_bounded_report(&self.grant.run, Report::Note(text), turn).await;
-        let seq = self.read_answer(answer)?;
+        standing.ensure_speaking()?;
+        standing.touch();
+        let outbox = &standing.context.outbox;
+        let answer = outbox.add_bounded_report(&standing.grant.run, Report::Note(text), turn).await;
+        let seq = standing.read_durable(answer.ok())?;
         self.notes.fetch_add(1, Ordering::Relaxed);
         Ok(seq)
     }
 
-    fn read_answer(&self, answer: Result<ReportAnswer, oneshot::error::RecvError>) -> Result<Seq, Refusal> {
-        match answer {
-            Ok(ReportAnswer::Applied(seq) | ReportAnswer::Fenced { applied: Some(seq), .. }) => Ok(seq),
-            Ok(ReportAnswer::Fenced { held_by, epoch, applied: None }) => {
-                Err(self.fenced_refusal(&FencedBy { held_by, epoch: Some(epoch) }))
-            }
-            Ok(ReportAnswer::Refused { code, message }) => {
-                Err(Refusal::new(Reason::from_code(&code).unwrap_or(Reason::Internal), message))
-            }
-            Ok(ReportAnswer::Sealed | ReportAnswer::Missing | ReportAnswer::Notice { .. }) | Err(_) => {
-                Err(self.over_refusal())
-            }
-        }
-    }
-
-    fn fenced_refusal(&self, by: &FencedBy) -> Refusal {
-        let run = &self.grant.run;
-        let holder = match (&by.held_by, by.epoch) {
-            (Some(worker), Some(epoch)) => format!("is held by worker {worker} under epoch {epoch}"),
-            (None, Some(epoch)) => format!("is held by nobody under epoch {epoch}"),
-            (_, None) => "is no longer held by this worker".to_owned(),
-        };
-        let said = format!("job {} {holder}, yours was {}", run.job.short(), run.epoch);
-        let mut refusal = Refusal::new(Reason::Fenced, said)
-            .with_detail("job", run.job)
-            .with_detail("your_epoch", run.epoch)
-            .with_next(format!("tenure job {}", run.job.short()));
-        if let Some(worker) = &by.held_by {
-            refusal = refusal.with_detail("held_by", worker);
-        }
-        if let Some(epoch) = by.epoch {
-            refusal = refusal.with_detail("epoch", epoch);
-        }
-        refusal
-    }
-
-    fn over_refusal(&self) -> Refusal {
-        let run = &self.grant.run;
-        let said = format!(
-            "run {} of job {} is over; worker {} held it under epoch {}",
-            run.run,
-            run.job.short(),
-            self.context.name,
-            run.epoch
-        );
-        Refusal::new(Reason::RunOver, said)
-            .with_detail("job", run.job)
-            .with_detail("held_by", &self.context.name)
-            .with_next(format!("tenure job {}", run.job.short()))
-    }
-
     fn read_status(&self) -> GetRunStatusResponse {
-        let now = self.grant.database_time(BootInstant::now());
-        let left = self.grant.deadline_at.map(|at| at.duration_since(now).try_into().unwrap_or_default());
-        let orders = self.orders.borrow();
+        let grant = &self.standing.grant;
+        let now = grant.database_time(BootInstant::now());
+        let left = grant.deadline_at.map(|at| at.duration_since(now).try_into().unwrap_or_default());
         GetRunStatusResponse {
-            job_id: self.grant.run.job.to_string(),
-            run: self.grant.run.run.0,
-            epoch: self.grant.run.epoch.0,
-            attempt: self.grant.attempt,
-            worker: self.context.name.to_string(),
-            deadline_at: self.grant.deadline_at.map(write_timestamp),
+            job_id: grant.run.job.to_string(),
+            run: grant.run.run.0,
+            epoch: grant.run.epoch.0,
+            attempt: grant.attempt,
+            worker: self.standing.context.name.to_string(),
+            deadline_at: grant.deadline_at.map(write_timestamp),
             remaining_s: left.map(ceil_seconds),
             notes: self.notes.load(Ordering::Relaxed),
-            cancel_requested: orders.notice.as_ref().is_some_and(|notice| notice.is_cancel()),
+            cancel_requested: self.standing.notice().is_some_and(|notice| notice.is_cancel()),
         }
     }
 }
@@ -249,16 +171,19 @@ impl RunService for RunVoice {
 
     async fn perform_effect(
         &self,
-        _request: Request<tonic::Streaming<PerformEffectRequest>>,
+        request: Request<tonic::Streaming<PerformEffectRequest>>,
     ) -> Result<Response<Self::PerformEffectStream>, Status> {
-        Err(Status::unimplemented("effects are not served yet"))
+        self.standing.ensure_speaking().map_err(|refusal| refusal_to_status(&refusal))?;
+        let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+        let answers = self.effects.take_call(request.into_inner(), peer);
+        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
 
     async fn get_run_status(
         &self,
         _request: Request<GetRunStatusRequest>,
     ) -> Result<Response<GetRunStatusResponse>, Status> {
-        self.ensure_speaking().map_err(|refusal| refusal_to_status(&refusal))?;
+        self.standing.ensure_speaking().map_err(|refusal| refusal_to_status(&refusal))?;
         Ok(Response::new(self.read_status()))
     }
 }

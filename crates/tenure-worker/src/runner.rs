@@ -24,7 +24,7 @@ mod spec;
 mod supervisor;
 mod user;
 
-pub use capture::{OutputChunk, OutputStream};
+pub use capture::{ActivityHold, OutputChunk, OutputStream};
 pub(crate) use cgroup::RunCgroup;
 pub use cgroup::{LimitSupport, ResourceLimits, find_limit_support};
 pub use environment::{EnvironmentError, EnvironmentPlan, compose_environment};

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     held_runs::{Orders, StandingNotice},
-    journal::{EndReport, Report, ReportAnswer},
+    journal::{EndReport, Report, ReportAnswer, UnaskedKeys},
     runner::ProcessEnd,
 };
 
@@ -31,6 +31,7 @@ pub(super) struct Conclusion {
     pub(super) end: RunEnd,
     pub(super) result: Option<Bytes>,
     pub(super) output_truncated: bool,
+    pub(super) unasked: UnaskedKeys,
 }
 
 /// What became of the report.
@@ -49,13 +50,23 @@ pub(super) enum EndFate {
 impl Conclusion {
     /// A child that never was.
     pub(super) fn not_started(reason: String) -> Self {
-        Self { end: RunEnd::NotStarted { reason }, result: None, output_truncated: false }
+        Self {
+            end: RunEnd::NotStarted { reason },
+            result: None,
+            output_truncated: false,
+            unasked: UnaskedKeys::default(),
+        }
     }
 
     /// A child that was not started any more, because its worker could not answer for it: that says nothing against the
     /// agent, and costs no attempt.
     pub(super) fn given_up() -> Self {
-        Self { end: RunEnd::ContactLost, result: None, output_truncated: false }
+        Self {
+            end: RunEnd::ContactLost,
+            result: None,
+            output_truncated: false,
+            unasked: UnaskedKeys::default(),
+        }
     }
 }
 
@@ -64,13 +75,14 @@ pub(super) async fn conclude_run(
     execution: &Execution,
     supervised: &Supervised,
     prepared: &PreparedRun,
+    unasked: UnaskedKeys,
 ) -> Conclusion {
     let outcome = &supervised.outcome;
     let (end, result) = match judge_end(&outcome.end, supervised.asked) {
         RunEnd::ExitCode(0) => take_result(execution, prepared).await,
         end => (end, None),
     };
-    Conclusion { end, result, output_truncated: outcome.output_truncated }
+    Conclusion { end, result, output_truncated: outcome.output_truncated, unasked }
 }
 
 /// What ended the run. A notice is not looked at here: it is named where the end is reported, because it may still come.
@@ -157,11 +169,15 @@ fn fenced_fate(run: &RunRef, held_by: Option<&str>, epoch: Epoch, said: RunEnd) 
 /// The end as it is to be said with what stands now. A cancel goes before the end's own cause.
 fn compose_report(conclusion: &Conclusion, orders: &Orders) -> EndReport {
     let cancelled = orders.notice.as_ref().is_some_and(StandingNotice::is_cancel);
+    let end = if cancelled { RunEnd::Cancel } else { conclusion.end.clone() };
+    let unasked =
+        if end == RunEnd::ExitCode(0) { conclusion.unasked.clone() } else { UnaskedKeys::default() };
     EndReport {
-        end: if cancelled { RunEnd::Cancel } else { conclusion.end.clone() },
+        end,
         result: if cancelled { None } else { conclusion.result.clone() },
         last_notice_seq: orders.notice.as_ref().map_or(0, |notice| notice.seq.0),
         output_truncated: conclusion.output_truncated,
+        unasked,
     }
 }
 
@@ -193,6 +209,7 @@ mod tests {
             end: RunEnd::ExitCode(0),
             result: Some(Bytes::from_static(b"done")),
             output_truncated: false,
+            unasked: UnaskedKeys::default(),
         };
         let unseen = compose_report(&success, &Orders::default());
         assert_eq!((unseen.end, unseen.last_notice_seq), (RunEnd::ExitCode(0), 0));
@@ -203,7 +220,12 @@ mod tests {
 
     #[test]
     fn a_notice_of_another_kind_is_named_and_changes_no_end() {
-        let failed = Conclusion { end: RunEnd::ExitCode(3), result: None, output_truncated: true };
+        let failed = Conclusion {
+            end: RunEnd::ExitCode(3),
+            result: None,
+            output_truncated: true,
+            unasked: UnaskedKeys::default(),
+        };
         let notice = Some(StandingNotice { seq: Seq(9), kind: "steered".to_owned() });
         let report = compose_report(&failed, &Orders { notice, fenced: None });
         assert_eq!((report.end, report.last_notice_seq), (RunEnd::ExitCode(3), 9));

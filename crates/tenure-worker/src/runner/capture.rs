@@ -6,7 +6,7 @@
 //! run; what two streams write at the same moment has no order that anybody could know.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -47,17 +47,44 @@ pub(super) struct Activity {
     last_ms: AtomicU64,
     /// Output waits for room.
     held_up: AtomicBool,
+    /// How many things are under way that are signs of life for as long as they last.
+    holds: AtomicUsize,
+}
+
+/// A sign of life that lasts until it is dropped.
+#[derive(Debug)]
+pub struct ActivityHold {
+    activity: Arc<Activity>,
+}
+
+impl Drop for ActivityHold {
+    fn drop(&mut self) {
+        // Its silence counts from here.
+        self.activity.touch();
+        self.activity.holds.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Activity {
     pub(super) fn new() -> Self {
-        Self { base: Instant::now(), last_ms: AtomicU64::new(0), held_up: AtomicBool::new(false) }
+        Self {
+            base: Instant::now(),
+            last_ms: AtomicU64::new(0),
+            held_up: AtomicBool::new(false),
+            holds: AtomicUsize::new(0),
+        }
     }
 
     /// Now.
     pub(super) fn touch(&self) {
         let elapsed_ms = u64::try_from(self.base.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_ms.fetch_max(elapsed_ms, Ordering::Relaxed);
+    }
+
+    /// A sign of life until what is returned is dropped.
+    pub(super) fn hold(self: &Arc<Self>) -> ActivityHold {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+        ActivityHold { activity: Arc::clone(self) }
     }
 
     /// From now on the run is held up by us.
@@ -73,7 +100,7 @@ impl Activity {
 
     /// When it was.
     pub(super) fn last(&self) -> Instant {
-        if self.held_up.load(Ordering::Acquire) {
+        if self.held_up.load(Ordering::Acquire) || self.holds.load(Ordering::Acquire) > 0 {
             return Instant::now();
         }
         self.base + Duration::from_millis(self.last_ms.load(Ordering::Relaxed))

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::capture::{Activity, CapturePlan, OutputChunk, capture_output};
+use super::capture::{Activity, ActivityHold, CapturePlan, OutputChunk, capture_output};
 use super::run_directory::write_script;
 use super::spec::{
     GuardCommand, GuardLink, ProcessCommand, ProcessEnd, ProcessOutcome, ProcessSpec, ProcessStdin, StopCause,
@@ -51,6 +51,11 @@ impl ProcessHandle {
     /// A note is a sign of life, as output is.
     pub fn touch(&self) {
         self.activity.touch();
+    }
+
+    /// A sign of life until what is returned is dropped: an effect is under way, whose output does not pass here.
+    pub fn hold_activity(&self) -> ActivityHold {
+        self.activity.hold()
     }
 
     /// The coordinator acknowledged the end: the guardian has nothing left to report and goes. Called before the end,

@@ -2,6 +2,7 @@
 //! of output durable; a test changes its conduct, sends what it wants, and asks what arrived.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     pin::Pin,
     sync::{
@@ -12,10 +13,10 @@ use std::{
 };
 
 use tenure_proto::v1::{
-    Appended, Applied, AttachRequest, AttachResponse, Attached, ListWorkersRequest, ListWorkersResponse,
-    OutputWritten, ReadEffectRequest, ReadEffectResponse, RegisterWorkerRequest, RegisterWorkerResponse,
-    Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, TermClosed, TermDeaf, TermRenewed,
-    appended, attach_request, attach_response, renewed,
+    Appended, Applied, AttachRequest, AttachResponse, Attached, Effect, ListWorkersRequest,
+    ListWorkersResponse, OutputWritten, ReadEffectRequest, ReadEffectResponse, RegisterWorkerRequest,
+    RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, TermClosed,
+    TermDeaf, TermRenewed, appended, attach_request, attach_response, renewed,
     worker_service_server::{WorkerService, WorkerServiceServer},
 };
 use tokio::{
@@ -55,6 +56,7 @@ pub(crate) enum Got {
     Registration(RegisterWorkerRequest),
     Message(attach_request::Message),
     Gone(ReportGoneRequest),
+    LookUp(ReadEffectRequest),
 }
 
 #[derive(Debug)]
@@ -65,6 +67,10 @@ struct Conduct {
     takes_gone: bool,
     ttl: Duration,
     window_bytes: u64,
+    /// What is recorded, by key.
+    effects: BTreeMap<String, Effect>,
+    /// Look-ups that still fail before one is answered.
+    failing_look_ups: usize,
 }
 
 struct Outgoing {
@@ -104,6 +110,8 @@ impl Coordinator {
             takes_gone: true,
             ttl: Duration::from_secs(30),
             window_bytes: 4 * 1024 * 1024,
+            effects: BTreeMap::new(),
+            failing_look_ups: 0,
         };
         let book = Book {
             got: watch::Sender::new(Vec::new()),
@@ -165,6 +173,15 @@ impl Book {
 
     pub(crate) fn set_window(&self, window_bytes: u64) {
         self.conduct.lock().unwrap().window_bytes = window_bytes;
+    }
+
+    /// Has this be what is recorded under its key.
+    pub(crate) fn set_effect(&self, effect: Effect) {
+        self.conduct.lock().unwrap().effects.insert(effect.key.clone(), effect);
+    }
+
+    pub(crate) fn set_failing_look_ups(&self, count: usize) {
+        self.conduct.lock().unwrap().failing_look_ups = count;
     }
 
     /// What arrived until now.
@@ -348,9 +365,16 @@ impl WorkerService for Book {
 
     async fn read_effect(
         &self,
-        _: Request<ReadEffectRequest>,
+        request: Request<ReadEffectRequest>,
     ) -> Result<Response<ReadEffectResponse>, Status> {
-        Ok(Response::new(ReadEffectResponse::default()))
+        let request = request.into_inner();
+        self.record(Got::LookUp(request.clone()));
+        let mut conduct = self.conduct.lock().unwrap();
+        if conduct.failing_look_ups > 0 {
+            conduct.failing_look_ups -= 1;
+            return Err(Status::unavailable("the test answers none"));
+        }
+        Ok(Response::new(ReadEffectResponse { effect: conduct.effects.get(&request.key).cloned() }))
     }
 
     async fn list_workers(

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{
-    agent::grant,
+    agent::{grant, script},
     coordinator::{Book, Coordinator, Got, PATIENCE},
 };
 
@@ -138,8 +138,16 @@ pub(crate) fn note_text(append: &Append) -> String {
 pub(crate) fn messages(got: &[Got]) -> impl Iterator<Item = &Message> {
     got.iter().filter_map(|got| match got {
         Got::Message(message) => Some(message),
-        Got::Registration(_) | Got::Gone(_) => None,
+        Got::Registration(_) | Got::Gone(_) | Got::LookUp(_) => None,
     })
+}
+
+/// A run that goes on until it is ended. Returns the path of its socket.
+pub(crate) async fn start_sleeper(fixture: &Fixture, keys: serde_json::Value) -> String {
+    let socket = fixture.path("socket");
+    let text = format!("echo \"$TENURE_SOCKET\" > {}; sleep 600", socket.display());
+    fixture.grant(1, script(&text, keys)).await;
+    wait_for_file(&socket).await.trim().to_owned()
 }
 
 /// Waits until a file has something in it, and returns that.

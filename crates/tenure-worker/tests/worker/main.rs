@@ -4,9 +4,11 @@
 
 mod agent;
 mod coordinator;
+mod effect_call;
 mod fixture;
 
 mod blocking;
+mod effects;
 mod grants;
 mod life;
 mod notes;

@@ -13,7 +13,10 @@ use tonic::Status;
 use crate::{
     agent::{run_ref, script},
     coordinator::Reports,
-    fixture::{Fixture, connect_socket, note_text, wait_for_append, wait_for_end, wait_for_file, wait_until},
+    fixture::{
+        Fixture, connect_socket, note_text, start_sleeper, wait_for_append, wait_for_end, wait_for_file,
+        wait_until,
+    },
 };
 
 fn note(text: &str) -> WriteNoteRequest {
@@ -22,14 +25,6 @@ fn note(text: &str) -> WriteNoteRequest {
 
 fn reason(status: &Status) -> Reason {
     status_to_refusal(status).unwrap().reason
-}
-
-/// A run that goes on until it is ended. Returns the path of its socket.
-async fn start_sleeper(fixture: &Fixture, keys: serde_json::Value) -> String {
-    let socket = fixture.path("socket");
-    let text = format!("echo \"$TENURE_SOCKET\" > {}; sleep 600", socket.display());
-    fixture.grant(1, script(&text, keys)).await;
-    wait_for_file(&socket).await.trim().to_owned()
 }
 
 #[tokio::test]

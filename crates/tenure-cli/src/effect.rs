@@ -1,0 +1,245 @@
+//! `tenure effect`: runs a command at most once in a job. The worker beside the run says what to do: run the command, run the
+//! probe, print what an earlier call returned. What this owns is the command's life while it is told to perform, and what the
+//! shell around it sees: the recorded output on stdout, and an exit code.
+//! Neighbours: `in_run` has the other verbs inside a run; `effect::command` runs what is to be run.
+
+mod capture;
+mod command;
+mod signals;
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tenure_client::run_effect::{EffectCall, EffectRequest, EffectStep};
+use tenure_core::{
+    effect::{Compensation, Disposition, EffectRecovery},
+    limits,
+};
+
+use self::{
+    command::{EndedCommand, Execution, end_code, fail, run_command, run_probe},
+    signals::StopSignals,
+};
+use crate::{
+    context::Context,
+    failure::Failure,
+    in_run::{explain, open_run},
+    relative::parse_span,
+};
+
+/// What Tenure's own refusals exit with: the command was not run.
+const EXIT_REFUSED: u8 = 125;
+/// What a recorded failure without an exit code exits with: a signal ended it, or it never started.
+const EXIT_FAILED: u8 = 1;
+
+/// Run a command once in a job, also where the job's run is interrupted and repeated
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct EffectArgs {
+    /// Names the effect: unique in the job, and the same in every run of it.
+    key: String,
+    /// In doubt, look it up: exit 0 landed (stdout is the output), 10 did not happen, else unknown.
+    #[arg(long, value_name = "CMD", group = "in_doubt", conflicts_with = "read_only")]
+    probe: Option<String>,
+    /// In doubt, run it again: the provider knows it by TENURE_IDEMPOTENCY_KEY.
+    #[arg(long, group = "in_doubt")]
+    idempotent: bool,
+    /// In doubt, run it again. The default with --read-only.
+    #[arg(long, group = "in_doubt")]
+    retry: bool,
+    /// In doubt, a person decides. The default without --read-only.
+    #[arg(long, group = "in_doubt", conflicts_with = "read_only")]
+    ask: bool,
+    /// It changes nothing in the world.
+    #[arg(long)]
+    read_only: bool,
+    /// What a failure means for the world. Default: in-doubt; with --read-only: did-not-happen.
+    #[arg(long, value_name = "WHAT")]
+    on_failure: Option<OnFailure>,
+    /// The command that undoes it. Recorded; undoing comes with a later release.
+    #[arg(long, value_name = "CMD", group = "compensation")]
+    undo: Option<String>,
+    /// It cannot be undone, and neither can what came before it.
+    #[arg(long, group = "compensation")]
+    pivot: bool,
+    /// It does not need to be undone.
+    #[arg(long, group = "compensation")]
+    no_undo: bool,
+    /// What it uses. Default: the key up to its first /.
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Least that must be left of the worker's lease. Default: 2s, at most a quarter of it.
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    min_lease: Option<Duration>,
+    /// Refuse another command under the same key, instead of answering from the record.
+    #[arg(long)]
+    bind: bool,
+    /// The command.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done (stdout is the recorded output, at most 64 KiB), 125 Tenure refused or failed,
+126 or 127 the command could not be started, otherwise the command's own.";
+
+/// What a failure means for the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnFailure {
+    DidNotHappen,
+    InDoubt,
+    Landed,
+}
+
+/// Performs an effect, or reads back what came of it.
+pub(crate) async fn perform_effect(context: &Context, args: EffectArgs) -> Result<(), Failure> {
+    let run = open_run()?;
+    let mut signals =
+        StopSignals::listen().map_err(|error| fail("listening to the signals that end a program", &error))?;
+    let request = args.to_request();
+    let call = run.perform_effect(&request).await.map_err(refuse)?;
+    Conversation { context, request: &request, call, last: None }.go_on(&mut signals).await
+}
+
+impl EffectArgs {
+    fn to_request(&self) -> EffectRequest {
+        let recovery = [
+            (self.probe.is_some(), EffectRecovery::Probe),
+            (self.idempotent, EffectRecovery::Idempotent),
+            (self.retry, EffectRecovery::Retry),
+            (self.ask, EffectRecovery::Ask),
+        ];
+        let compensation = match (&self.undo, self.pivot, self.no_undo) {
+            (Some(_), _, _) => Compensation::Undo,
+            (None, true, _) => Compensation::Pivot,
+            (None, false, true) => Compensation::Unnecessary,
+            (None, false, false) => Compensation::Undeclared,
+        };
+        EffectRequest {
+            key: self.key.clone(),
+            command: self.command.clone(),
+            recovery: recovery.iter().find(|(given, _)| *given).map(|(_, recovery)| *recovery),
+            read_only: self.read_only,
+            on_failure: self.on_failure.map(OnFailure::disposition),
+            compensation,
+            undo: self.undo.clone(),
+            probe: self.probe.clone(),
+            tool: self.tool.clone(),
+            min_lease: self.min_lease,
+            bind: self.bind,
+        }
+    }
+}
+
+impl OnFailure {
+    const fn disposition(self) -> Disposition {
+        match self {
+            Self::DidNotHappen => Disposition::DidNotHappen,
+            Self::InDoubt => Disposition::InDoubt,
+            Self::Landed => Disposition::Landed,
+        }
+    }
+}
+
+/// One call, step by step.
+struct Conversation<'a> {
+    context: &'a Context,
+    request: &'a EffectRequest,
+    call: EffectCall,
+    /// The last execution of the command by this call.
+    last: Option<EndedCommand>,
+}
+
+impl Conversation<'_> {
+    async fn go_on(mut self, signals: &mut StopSignals) -> Result<(), Failure> {
+        loop {
+            // A signal while nothing is run breaks the call off; the worker keeps what it was told.
+            let (step, warning) = tokio::select! {
+                step = self.call.next() => step.map_err(refuse)?,
+                signal = signals.next() => return Err(Failure::Printed { exit: end_code(None, Some(signal)) }),
+            };
+            if let Some(warning) = warning {
+                self.context.printer.remark(&format!("tenure: {warning}"));
+            }
+            match step {
+                EffectStep::Perform { attempt: _, idempotency_key, pause, stop_grace } => {
+                    tokio::time::sleep(pause).await;
+                    let grace = stop_grace.unwrap_or(limits::STOP_GRACE_DEFAULT);
+                    self.perform(&idempotency_key, grace, signals).await?;
+                }
+                EffectStep::Probe { idempotency_key } => self.probe(&idempotency_key, signals).await?,
+                EffectStep::Done { output, truncated, .. } => return self.print_done(&output, truncated),
+                EffectStep::Failed { attempt, disposition, exit_code, error, read_back } => {
+                    return self.print_failed(attempt, disposition, exit_code, &error, read_back);
+                }
+            }
+        }
+    }
+
+    async fn perform(
+        &mut self,
+        idempotency_key: &str,
+        stop_grace: Duration,
+        signals: &mut StopSignals,
+    ) -> Result<(), Failure> {
+        let execution = Execution { idempotency_key, stop_grace };
+        let ended = run_command(&self.request.command, &execution, &mut self.call, signals).await?;
+        self.call.report_ended(ended.to_report()).await;
+        self.last = Some(ended);
+        Ok(())
+    }
+
+    async fn probe(&mut self, idempotency_key: &str, signals: &mut StopSignals) -> Result<(), Failure> {
+        let text = self.request.probe.as_deref().unwrap_or_default();
+        let found = run_probe(text, idempotency_key, &mut self.call, signals).await?;
+        self.call.report_probed(found.verdict, found.value, found.error).await;
+        Ok(())
+    }
+
+    fn print_done(&self, output: &[u8], truncated: bool) -> Result<(), Failure> {
+        if truncated {
+            let limit = limits::EFFECT_OUTPUT_MAX_BYTES;
+            self.context.printer.remark(&format!(
+                "tenure: the output of the effect {} was cut off after {limit} bytes",
+                self.request.key
+            ));
+        }
+        self.context.printer.bytes(output)
+    }
+
+    fn print_failed(
+        &self,
+        attempt: u32,
+        disposition: Disposition,
+        exit_code: Option<i32>,
+        error: &[u8],
+        read_back: bool,
+    ) -> Result<(), Failure> {
+        let printer = &self.context.printer;
+        let became = match disposition {
+            Disposition::DidNotHappen => "it did not happen",
+            Disposition::InDoubt => "whether it happened is in doubt",
+            Disposition::Landed => "it took effect, and is not performed again",
+        };
+        let key = &self.request.key;
+        let earlier = if read_back { " in an earlier call" } else { "" };
+        let exit = match &self.last {
+            Some(last) => {
+                printer.bytes(&last.output)?;
+                last.exit
+            }
+            None => {
+                printer.error_bytes(error)?;
+                exit_code.map_or(EXIT_FAILED, |code| u8::try_from(code).unwrap_or(EXIT_FAILED))
+            }
+        };
+        printer.remark(&format!("tenure: the effect {key} failed at attempt {attempt}{earlier}: {became}"));
+        // A failure is never told as a success, whatever was recorded.
+        Err(Failure::Printed { exit: if exit == 0 { EXIT_FAILED } else { exit } })
+    }
+}
+
+/// Whatever Tenure itself refuses.
+fn refuse(error: tenure_client::ClientError) -> Failure {
+    explain(error).with_exit(EXIT_REFUSED)
+}

@@ -1,0 +1,304 @@
+//! A command while it is performed: in a process group of its own, which gets the signals that this program gets, and which
+//! dies with this program. Its end is told once it has exited and nobody holds its output, or has held it for the agent's
+//! stop-grace: then whoever does is ended.
+
+use std::{
+    io,
+    os::unix::process::ExitStatusExt as _,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal};
+use tenure_client::run_effect::{CommandEnd, EffectCall};
+use tenure_core::{effect::Disposition, limits::EFFECT_PROBE_TIMEOUT, reason::Reason, refusal::Refusal};
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep_until},
+};
+
+use super::{EXIT_REFUSED, capture::Capture, refuse, signals::StopSignals};
+use crate::failure::Failure;
+
+/// What a probe exits with where it did not happen.
+const PROBE_DID_NOT_HAPPEN: i32 = 10;
+/// How long a pipe of a group that was killed is waited for: whoever holds it then left the group.
+const KILLED_PATIENCE: Duration = Duration::from_secs(1);
+/// As a shell says that a command could not be run, and that there is none.
+const EXIT_CANNOT_RUN: u8 = 126;
+const EXIT_NOT_FOUND: u8 = 127;
+
+/// How a command is to be run.
+pub(super) struct Execution<'a> {
+    pub(super) idempotency_key: &'a str,
+    pub(super) stop_grace: Duration,
+}
+
+/// A command that was run, or could not be.
+#[derive(Debug)]
+pub(super) struct EndedCommand {
+    /// What this program exits with, where nothing better is known.
+    pub(super) exit: u8,
+    pub(super) output: Bytes,
+    truncated: bool,
+    error: Bytes,
+    exit_code: Option<i32>,
+    not_started: bool,
+}
+
+/// What a probe found.
+pub(super) struct Found {
+    pub(super) verdict: Disposition,
+    pub(super) value: Bytes,
+    pub(super) error: Bytes,
+}
+
+impl EndedCommand {
+    fn not_started(words: &[String], error: &io::Error) -> Self {
+        let name = words.first().map_or("", String::as_str);
+        let said = format!("tenure: the command {name} could not be started: {error}\n");
+        eprint!("{said}");
+        let exit = if error.kind() == io::ErrorKind::NotFound { EXIT_NOT_FOUND } else { EXIT_CANNOT_RUN };
+        let (output, truncated) = (Bytes::new(), false);
+        Self { exit, output, truncated, error: said.into(), exit_code: None, not_started: true }
+    }
+
+    pub(super) fn to_report(&self) -> CommandEnd {
+        CommandEnd {
+            exit_code: self.exit_code,
+            output: self.output.clone(),
+            truncated: self.truncated,
+            error: self.error.clone(),
+            not_started: self.not_started,
+        }
+    }
+}
+
+/// Runs a command to its end, and tells the worker that it has started.
+pub(super) async fn run_command(
+    words: &[String],
+    execution: &Execution<'_>,
+    call: &mut EffectCall,
+    signals: &mut StopSignals,
+) -> Result<EndedCommand, Failure> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Failure::usage("an effect without a command"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::inherit());
+    let mut running = match Running::start(command, execution.idempotency_key) {
+        Ok(running) => running,
+        Err(error) => return Ok(EndedCommand::not_started(words, &error)),
+    };
+    call.report_started(running.group.as_raw_nonzero().get()).await;
+    let status = running.wait(call, signals, None).await?;
+    let until = Instant::now() + execution.stop_grace;
+    let ((output, truncated), (error, _)) = running.collect(call, signals, until).await?;
+    let exit_code = status.and_then(|status| status.code());
+    let signal = status.and_then(|status| status.signal()).and_then(Signal::from_named_raw);
+    let exit = end_code(exit_code, signal);
+    Ok(EndedCommand { exit, output, truncated, error, exit_code, not_started: false })
+}
+
+/// Runs a probe; where it does not end in time it found nothing out.
+pub(super) async fn run_probe(
+    text: &str,
+    idempotency_key: &str,
+    call: &mut EffectCall,
+    signals: &mut StopSignals,
+) -> Result<Found, Failure> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", text]).stdin(Stdio::null());
+    let mut running = match Running::start(command, idempotency_key) {
+        Ok(running) => running,
+        Err(error) => {
+            let error = format!("the probe could not be started: {error}");
+            return Ok(Found { verdict: Disposition::InDoubt, value: Bytes::new(), error: error.into() });
+        }
+    };
+    let until = Instant::now() + EFFECT_PROBE_TIMEOUT;
+    let status = running.wait(call, signals, Some(until)).await?;
+    if status.is_none() {
+        running.kill_group();
+    }
+    let ((value, _), (error, _)) = running.collect(call, signals, until).await?;
+    Ok(match status.and_then(|status| status.code()) {
+        Some(0) => Found { verdict: Disposition::Landed, value, error },
+        Some(PROBE_DID_NOT_HAPPEN) => {
+            Found { verdict: Disposition::DidNotHappen, value: Bytes::new(), error }
+        }
+        _ => Found { verdict: Disposition::InDoubt, value: Bytes::new(), error },
+    })
+}
+
+/// The exit code of a shell for how a command ended.
+pub(super) fn end_code(exit_code: Option<i32>, signal: Option<Signal>) -> u8 {
+    let code = match (exit_code, signal) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal.as_raw(),
+        (None, None) => 1,
+    };
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// A command that runs. Dropping it ends its group: its call is over.
+struct Running {
+    child: Child,
+    group: Pid,
+    stdout: Capture,
+    stderr: Capture,
+    /// The group is nobody's any more: its number may be another's.
+    released: bool,
+}
+
+type Collected = ((Bytes, bool), (Bytes, bool));
+
+impl Running {
+    fn start(mut command: Command, idempotency_key: &str) -> io::Result<Self> {
+        command
+            .env("TENURE_IDEMPOTENCY_KEY", idempotency_key)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        die_with_this_program(&mut command);
+        let mut child = command.spawn()?;
+        let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        match (pid, child.stdout.take(), child.stderr.take()) {
+            (Some(group), Some(stdout), Some(stderr)) => Ok(Self {
+                child,
+                group,
+                stdout: Capture::keep_beginning(stdout),
+                stderr: Capture::pass_on(stderr),
+                released: false,
+            }),
+            _ => Err(io::Error::other("the command has no pipes")),
+        }
+    }
+
+    /// Waits for the command to exit. None: not until then. A worker that breaks the call off has the command ended.
+    async fn wait(
+        &mut self,
+        call: &mut EffectCall,
+        signals: &mut StopSignals,
+        until: Option<Instant>,
+    ) -> Result<Option<ExitStatus>, Failure> {
+        loop {
+            tokio::select! {
+                biased;
+                status = self.child.wait() => return status.map(Some).map_err(|error| fail("waiting for the command", &error)),
+                signal = signals.next() => self.signal_group(signal),
+                broken = call.next() => return Err(explain_break(broken.err())),
+                () = reach(until) => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits until nobody holds the pipes; until then at most, and then whoever is left of the group is ended.
+    async fn collect(
+        mut self,
+        call: &mut EffectCall,
+        signals: &mut StopSignals,
+        until: Instant,
+    ) -> Result<Collected, Failure> {
+        if !self.read_pipes(call, signals, until).await? {
+            self.kill_group();
+            self.read_pipes(call, signals, Instant::now() + KILLED_PATIENCE).await?;
+        }
+        // What is left of the group holds no pipe and is let go: it ends with the run.
+        self.released = true;
+        Ok((self.stdout.take(), self.stderr.take()))
+    }
+
+    async fn read_pipes(
+        &mut self,
+        call: &mut EffectCall,
+        signals: &mut StopSignals,
+        until: Instant,
+    ) -> Result<bool, Failure> {
+        loop {
+            let group = self.group;
+            tokio::select! {
+                biased;
+                () = async { self.stdout.wait().await; self.stderr.wait().await } => return Ok(true),
+                signal = signals.next() => send_signal(group, signal),
+                broken = call.next() => return Err(explain_break(broken.err())),
+                () = sleep_until(until) => return Ok(false),
+            }
+        }
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        send_signal(self.group, signal);
+    }
+
+    fn kill_group(&self) {
+        send_signal(self.group, Signal::KILL);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.released {
+            self.kill_group();
+        }
+    }
+}
+
+fn send_signal(group: Pid, signal: Signal) {
+    // A group that is gone is fine.
+    let _ = kill_process_group(group, signal);
+}
+
+async fn reach(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// While a command runs the worker has nothing to say but that the call is over.
+fn explain_break(error: Option<tenure_client::ClientError>) -> Failure {
+    error.map_or_else(interrupted, refuse)
+}
+
+/// What this host refused.
+pub(super) fn fail(doing: &str, error: &io::Error) -> Failure {
+    Failure::caused(Refusal::new(Reason::Internal, doing), error).with_exit(EXIT_REFUSED)
+}
+
+fn interrupted() -> Failure {
+    let said = "the worker said something while the command ran";
+    Failure::from(Refusal::new(Reason::Internal, said)).with_exit(EXIT_REFUSED)
+}
+
+/// Has the kernel kill the command when this program ends, however it ends: a command that nobody speaks for would go on
+/// unrecorded.
+#[expect(unsafe_code, reason = "pre_exec is the only way to run prctl in the child")]
+fn die_with_this_program(command: &mut Command) {
+    let parent = getpid();
+    // SAFETY: between fork and exec only prctl and getppid run, which are async-signal-safe, and nothing is allocated.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // A parent that ended before the line above is no longer the parent, and no signal will ever come.
+            if getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()))
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_the_commands_own_or_that_of_its_signal() {
+        assert_eq!(end_code(Some(7), None), 7);
+        assert_eq!(end_code(None, Some(Signal::TERM)), 143);
+        assert_eq!(end_code(None, Some(Signal::KILL)), 137);
+    }
+}

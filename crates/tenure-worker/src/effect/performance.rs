@@ -1,0 +1,235 @@
+//! One effect, from what is recorded about it to an outcome that is: looked up, decided, announced, performed, and again
+//! where its declaration says so. The order of things is what makes it safe, and stands here; each thing has a file.
+
+use tenure_core::{
+    effect::{Announcement, Disposition, EffectRecovery, decide_announcement},
+    limits::EFFECT_EXECUTIONS_MAX,
+    reason::Reason,
+    refusal::Refusal,
+};
+use tenure_proto::{
+    convert::time::write_duration,
+    v1::{PerformNow, perform_effect_request::Message as Said, perform_effect_response::Message as Told},
+};
+use tokio::{net::unix::UCred, time::sleep};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::{
+    RunEffects,
+    answer::Answer,
+    backoff::pause_after,
+    caller::{Caller, Stop, out_of_turn},
+    lookup::RecordedAttempt,
+    permission::Permission,
+    plan::EffectPlan,
+    recording::EndedCommand,
+    remains::CommandRemains,
+    warn_of_other_command,
+};
+
+/// One call that performs.
+pub(super) struct Performance<'a> {
+    pub(super) effects: &'a RunEffects,
+    pub(super) plan: &'a EffectPlan,
+    pub(super) caller: &'a mut Caller,
+    /// Until it is dropped, the end of the run waits for what this says.
+    pub(super) saying: Option<TaskTrackerToken>,
+    peer: Option<UCred>,
+    /// How often the command was run by this call.
+    pub(super) executions: u32,
+    /// Of a command or probe that may be alive.
+    remains: Option<CommandRemains>,
+}
+
+/// What follows a failure.
+pub(super) enum Next {
+    /// The command is run, as this attempt.
+    Execute(u32),
+    /// Nothing.
+    Answer(Answer),
+}
+
+impl<'a> Performance<'a> {
+    pub(super) fn new(
+        effects: &'a RunEffects,
+        plan: &'a EffectPlan,
+        caller: &'a mut Caller,
+        peer: Option<UCred>,
+        saying: TaskTrackerToken,
+    ) -> Self {
+        Self { effects, plan, caller, saying: Some(saying), peer, executions: 0, remains: None }
+    }
+
+    /// Performs, or says why not.
+    pub(super) async fn perform(&mut self, may_be_recorded: bool) -> Result<Answer, Stop> {
+        let recorded = if may_be_recorded { self.look_up().await? } else { None };
+        let announcement = decide_announcement(recorded.as_ref().map(|recorded| &recorded.last));
+        match (announcement, recorded) {
+            (Announcement::Announce { attempt }, _) => self.perform_first(attempt).await,
+            (Announcement::PerformAgain { attempt }, Some(recorded)) => {
+                self.ensure_permitted().await?;
+                self.execute(attempt, recorded.last.recovery).await
+            }
+            (Announcement::Probe { .. }, Some(recorded)) => self.probe_recorded(&recorded).await,
+            (Announcement::Done, Some(recorded)) => Ok(Answer::done_before(recorded)),
+            (Announcement::FailedForGood, Some(recorded)) => Ok(Answer::failed_for_good(recorded)),
+            (Announcement::Undecided, Some(recorded)) => {
+                Err(self.doubt_refusal(&recorded, "a person decides").into())
+            }
+            // Each of these is about something that is recorded.
+            (_, None) => Err(Refusal::new(Reason::Internal, "an effect without a record was decided").into()),
+        }
+    }
+
+    /// Nothing more is said. Returns what may be left of a command whose end was not heard.
+    pub(super) fn leave(self) -> Option<CommandRemains> {
+        self.remains
+    }
+
+    async fn look_up(&mut self) -> Result<Option<RecordedAttempt>, Stop> {
+        let looked_up = self.effects.lookups.read_last(&self.effects.standing, &self.plan.key);
+        let recorded = self.caller.wait_for(looked_up).await??;
+        if recorded.as_ref().is_some_and(|recorded| recorded.last.request != self.plan.digest) {
+            warn_of_other_command(self.plan, self.caller)?;
+        }
+        Ok(recorded)
+    }
+
+    async fn perform_first(&mut self, attempt: u32) -> Result<Answer, Stop> {
+        match self.announce(attempt, None).await? {
+            Permission::Given => self.execute(attempt, self.plan.declared.recovery).await,
+            Permission::Refused(refusal) | Permission::Lapsed(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Runs the command as an attempt that is announced, and does about a failure what its recovery says.
+    pub(super) async fn execute(
+        &mut self,
+        mut attempt: u32,
+        mut recovery: EffectRecovery,
+    ) -> Result<Answer, Stop> {
+        loop {
+            let ended = self.run_command(attempt).await?;
+            let next = match (ended.judge(self.plan.on_failure), recovery) {
+                (None, _) => return self.record_done(attempt, ended).await,
+                (Some(Disposition::DidNotHappen), _) => self.announce_again(attempt, &ended).await?,
+                (Some(Disposition::InDoubt), EffectRecovery::Retry | EffectRecovery::Idempotent) => {
+                    self.perform_again(attempt, &ended).await?
+                }
+                (Some(Disposition::InDoubt), EffectRecovery::Probe) => {
+                    self.probe_failed(attempt, &ended).await?
+                }
+                (Some(known @ Disposition::Landed), _)
+                | (Some(known @ Disposition::InDoubt), EffectRecovery::Ask) => {
+                    return self.record_failed(attempt, known, &ended).await;
+                }
+            };
+            match next {
+                Next::Answer(answer) => return Ok(answer),
+                Next::Execute(next) => {
+                    if next != attempt {
+                        recovery = self.plan.declared.recovery;
+                    }
+                    attempt = next;
+                }
+            }
+        }
+    }
+
+    async fn run_command(&mut self, attempt: u32) -> Result<EndedCommand, Stop> {
+        let _active = self.effects.standing.hold_activity();
+        let idempotency_key = self.expect_command();
+        let stop_grace = Some(write_duration(self.effects.stop_grace));
+        self.caller
+            .tell(Told::Perform(PerformNow { attempt, idempotency_key, pause: None, stop_grace }))
+            .await?;
+        loop {
+            match self.caller.hear().await? {
+                Said::Started(started) => {
+                    if let Some(remains) = &mut self.remains {
+                        remains.set_group(started.process_group);
+                    }
+                }
+                Said::Ended(ended) => {
+                    self.remains = None;
+                    self.executions += 1;
+                    return Ok(EndedCommand::read(ended, &self.effects.standing.redactor));
+                }
+                Said::Announce(_) | Said::Probed(_) => return Err(out_of_turn().into()),
+            }
+        }
+    }
+
+    /// From now on a command may be alive that bears the key that is returned.
+    pub(super) fn expect_command(&mut self) -> String {
+        let idempotency_key = self.plan.key.idempotency_key(self.effects.standing.grant.run.job);
+        self.remains = Some(CommandRemains::new(self.peer, &self.effects.socket, &idempotency_key));
+        idempotency_key
+    }
+
+    /// It is gone.
+    pub(super) fn forget_command(&mut self) {
+        self.remains = None;
+    }
+
+    /// It did not happen, and may be announced as the next attempt.
+    async fn announce_again(&mut self, attempt: u32, ended: &EndedCommand) -> Result<Next, Stop> {
+        let answer = self.record_failed(attempt, Disposition::DidNotHappen, ended).await?;
+        if !self.may_execute() {
+            return Ok(Next::Answer(answer));
+        }
+        self.pause(attempt).await?;
+        match self.announce(attempt + 1, None).await? {
+            Permission::Given => Ok(Next::Execute(attempt + 1)),
+            Permission::Refused(refusal) | Permission::Lapsed(refusal) => {
+                self.caller.warn(format!("it is not tried again: {}", refusal.message));
+                Ok(Next::Answer(answer))
+            }
+        }
+    }
+
+    /// Nobody knows whether it happened, and it does no harm to perform it twice: its announcement stays open.
+    async fn perform_again(&mut self, attempt: u32, ended: &EndedCommand) -> Result<Next, Stop> {
+        let answer = ended.to_answer(attempt, Disposition::InDoubt);
+        if !self.may_execute() {
+            return Ok(Next::Answer(answer));
+        }
+        self.pause(attempt).await?;
+        match self.ensure_permitted().await {
+            Ok(()) => Ok(Next::Execute(attempt)),
+            Err(Stop::Refused(refusal)) => {
+                self.caller.warn(format!("it is not tried again: {}", refusal.message));
+                Ok(Next::Answer(answer))
+            }
+            Err(Stop::CallerLeft) => Err(Stop::CallerLeft),
+        }
+    }
+
+    /// Whether this call may run the command once more.
+    pub(super) fn may_execute(&self) -> bool {
+        self.executions < EFFECT_EXECUTIONS_MAX
+    }
+
+    /// Waits before the command is run once more.
+    pub(super) async fn pause(&mut self, attempt: u32) -> Result<(), Stop> {
+        let job = self.effects.standing.grant.run.job;
+        let pause = pause_after(self.executions, job, &self.plan.key, attempt);
+        self.caller.wait_for(sleep(pause)).await
+    }
+
+    /// It is in doubt, and nothing here can settle it.
+    pub(super) fn doubt_refusal(&self, recorded: &RecordedAttempt, why: &str) -> Refusal {
+        let (key, last) = (&self.plan.key, &recorded.last);
+        let job = self.effects.standing.grant.run.job.short();
+        let said = format!(
+            "the effect {key} is in doubt: run {} announced attempt {} at {}, and nobody knows whether it happened; {why}",
+            last.run, last.attempt, last.since
+        );
+        Refusal::new(Reason::EffectInDoubt, said)
+            .with_detail("key", key)
+            .with_detail("attempt", last.attempt)
+            .with_detail("run", last.run)
+            .with_detail("since", last.since)
+            .with_next(format!("tenure undecided {job}"))
+    }
+}

@@ -1,0 +1,228 @@
+//! What a caller wants performed, read and checked before anything is asked of anybody. Secrets are redacted here, because
+//! what is read here is what is recorded. It decides nothing about the effect's past.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use tenure_core::{
+    effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery},
+    id::Digest,
+    limits,
+    reason::Reason,
+    refusal::Refusal,
+};
+use tenure_proto::{
+    convert::{
+        effect::{
+            read_compensation, read_disposition, read_effect_key, read_recovery, write_compensation,
+            write_recovery,
+        },
+        time::read_duration,
+    },
+    v1,
+};
+
+use crate::runner::Redactor;
+
+/// What is to be performed, and how it is to be treated.
+#[derive(Debug)]
+pub(super) struct EffectPlan {
+    pub(super) key: EffectKey,
+    pub(super) declared: Declared,
+    /// What a failure means for the world.
+    pub(super) on_failure: Disposition,
+    /// Least that must be left of the lease.
+    pub(super) min_lease: Duration,
+    /// True where another command under the key is refused.
+    pub(super) bind: bool,
+    /// SHA-256 of the command.
+    pub(super) digest: Digest,
+    tool: String,
+    /// Command, undo and probe as JSON.
+    request: Bytes,
+}
+
+impl EffectPlan {
+    /// Reads what the caller announces.
+    pub(super) fn read(
+        given: &v1::AnnounceEffect,
+        redactor: &Redactor,
+        ttl: Duration,
+    ) -> Result<Self, Refusal> {
+        let key = read_effect_key("key", &given.key)?;
+        let tool = if given.tool.is_empty() { key.tool().to_owned() } else { given.tool.clone() };
+        // A tool is a text of the same form.
+        read_effect_key("tool", &tool)?;
+        ensure_unredacted("key", &given.key, redactor)?;
+        ensure_unredacted("tool", &tool, redactor)?;
+        if given.command.is_empty() {
+            return Err(invalid("command", "the effect names no command"));
+        }
+        let declared = read_declared(given)?;
+        let on_failure = match read_disposition("on_failure", given.on_failure)? {
+            Some(said) => said,
+            None if declared.mutates => Disposition::InDoubt,
+            None => Disposition::DidNotHappen,
+        };
+        let command: Vec<String> = given.command.iter().map(|word| redactor.redact_text(word)).collect();
+        let request = compose_request(&command, given, redactor)?;
+        let min_lease = match &given.min_lease {
+            Some(given) => read_duration("min_lease", given)?,
+            None => limits::EFFECT_MIN_LEASE.min(ttl / 4),
+        };
+        let digest = Digest::of(&serde_json::to_vec(&command).map_err(unwritable)?);
+        Ok(Self { key, declared, on_failure, min_lease, bind: given.bind, digest, tool, request })
+    }
+
+    /// The announcement of an attempt, by whoever has seen the notices up to a seq.
+    pub(super) fn compose_announcement(&self, attempt: u32, last_notice_seq: u64) -> v1::NewEffectStarted {
+        v1::NewEffectStarted {
+            key: self.key.to_string(),
+            attempt,
+            recovery: write_recovery(self.declared.recovery).into(),
+            mutates: self.declared.mutates,
+            tool: self.tool.clone(),
+            compensation: write_compensation(self.declared.compensation).into(),
+            request: self.request.clone(),
+            request_digest: Bytes::copy_from_slice(&self.digest.0),
+            last_notice_seq,
+        }
+    }
+}
+
+fn read_declared(given: &v1::AnnounceEffect) -> Result<Declared, Refusal> {
+    let mutates = !given.read_only;
+    let recovery = match read_recovery("recovery", given.recovery)? {
+        Some(said) => said,
+        None if mutates => EffectRecovery::Ask,
+        None => EffectRecovery::Retry,
+    };
+    if !mutates && !recovery.performs_again() {
+        let said = format!(
+            "an effect that changes nothing is performed again, and `{}` is for one that changes something",
+            recovery.word()
+        );
+        return Err(invalid("recovery", said));
+    }
+    if (recovery == EffectRecovery::Probe) == given.probe.is_empty() {
+        return Err(invalid("probe", "a probe is given exactly where the recovery is `probe`"));
+    }
+    let compensation = read_compensation("compensation", given.compensation)?;
+    if (compensation == Compensation::Undo) == given.undo.is_empty() {
+        return Err(invalid(
+            "undo",
+            "the command that undoes it is given exactly where the compensation is `undo`",
+        ));
+    }
+    Ok(Declared { recovery, mutates, compensation })
+}
+
+fn compose_request(
+    command: &[String],
+    given: &v1::AnnounceEffect,
+    redactor: &Redactor,
+) -> Result<Bytes, Refusal> {
+    let mut request = json!({ "command": command });
+    for (name, text) in [("undo", &given.undo), ("probe", &given.probe)] {
+        if !text.is_empty() {
+            request[name] = redactor.redact_text(text).into();
+        }
+    }
+    let request = serde_json::to_vec(&request).map_err(unwritable)?;
+    let (size, limit) = (request.len(), limits::EFFECT_REQUEST_MAX_BYTES);
+    if size > limit {
+        let said =
+            format!("the effect's command, undo and probe have {size} bytes together, and {limit} are taken");
+        return Err(Refusal::new(Reason::EffectTooLarge, said)
+            .with_detail("size_bytes", size)
+            .with_detail("limit_bytes", limit));
+    }
+    Ok(request.into())
+}
+
+/// What everybody may read cannot contain a secret, and two keys that differ in one alone must not become the same.
+fn ensure_unredacted(field: &'static str, given: &str, redactor: &Redactor) -> Result<(), Refusal> {
+    if redactor.redact_text(given) == given {
+        return Ok(());
+    }
+    Err(invalid(field, format!("the effect's {field} contains the value of a secret")))
+}
+
+fn invalid(field: &'static str, said: impl Into<String>) -> Refusal {
+    Refusal::new(Reason::InvalidArgument, said).with_detail("field", field)
+}
+
+fn unwritable(error: serde_json::Error) -> Refusal {
+    Refusal::new(Reason::Internal, format!("the effect's command cannot be written as JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announce() -> v1::AnnounceEffect {
+        v1::AnnounceEffect {
+            key: "mail/1".to_owned(),
+            command: vec!["send".to_owned()],
+            ..Default::default()
+        }
+    }
+
+    fn read(given: &v1::AnnounceEffect) -> Result<EffectPlan, Refusal> {
+        let redactor = Redactor::new([("TOKEN".to_owned(), "s3cret".to_owned())]).unwrap();
+        EffectPlan::read(given, &redactor, Duration::from_secs(5))
+    }
+
+    #[test]
+    fn what_is_left_unsaid_is_the_careful_thing() {
+        let plan = read(&announce()).unwrap();
+        assert_eq!((plan.declared.recovery, plan.declared.mutates), (EffectRecovery::Ask, true));
+        assert_eq!((plan.on_failure, plan.tool.as_str()), (Disposition::InDoubt, "mail"));
+        assert_eq!(plan.min_lease, Duration::from_millis(1_250), "a quarter of the ttl");
+        let plan = read(&v1::AnnounceEffect { read_only: true, ..announce() }).unwrap();
+        assert_eq!(
+            (plan.declared.recovery, plan.on_failure),
+            (EffectRecovery::Retry, Disposition::DidNotHappen)
+        );
+    }
+
+    #[test]
+    fn secrets_are_not_recorded_and_do_not_tell_commands_apart() {
+        let with =
+            |secret: &str| v1::AnnounceEffect { command: vec![format!("--token={secret}")], ..announce() };
+        let plan = read(&with("s3cret")).unwrap();
+        assert_eq!(plan.request, r#"{"command":["--token=[redacted:TOKEN]"]}"#);
+        assert_eq!(plan.digest, Digest::of(br#"["--token=[redacted:TOKEN]"]"#));
+        assert_ne!(plan.digest, read(&with("other")).unwrap().digest);
+        let named = v1::AnnounceEffect { key: "mail/s3cret".to_owned(), ..announce() };
+        assert_eq!(read(&named).unwrap_err().details["field"], "key");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_by_its_field() {
+        let probe = v1::EffectRecovery::Probe.into();
+        let cases = [
+            ("key", v1::AnnounceEffect { key: String::new(), ..announce() }),
+            ("tool", v1::AnnounceEffect { tool: "a\nb".to_owned(), ..announce() }),
+            ("command", v1::AnnounceEffect { command: Vec::new(), ..announce() }),
+            ("probe", v1::AnnounceEffect { recovery: probe, ..announce() }),
+            ("probe", v1::AnnounceEffect { probe: "true".to_owned(), ..announce() }),
+            ("undo", v1::AnnounceEffect { undo: "true".to_owned(), ..announce() }),
+            ("recovery", v1::AnnounceEffect { read_only: true, recovery: probe, ..announce() }),
+            ("recovery", v1::AnnounceEffect { recovery: 99, ..announce() }),
+        ];
+        for (field, given) in cases {
+            let refusal = read(&given).unwrap_err();
+            assert_eq!((refusal.reason, refusal.details["field"].as_str()), (Reason::InvalidArgument, field));
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_too_large_is_refused_with_both_numbers() {
+        let command = vec!["x".repeat(limits::EFFECT_REQUEST_MAX_BYTES)];
+        let refusal = read(&v1::AnnounceEffect { command, ..announce() }).unwrap_err();
+        assert_eq!(refusal.reason, Reason::EffectTooLarge);
+        assert_eq!(refusal.details["limit_bytes"], "65536");
+    }
+}

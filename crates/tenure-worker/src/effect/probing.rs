@@ -1,0 +1,128 @@
+//! Looking up in the world what became of an attempt. The verdict is recorded before it is used, and one that lets the
+//! effect be performed again is recorded together with the next announcement: a probe's word is worth nothing once another
+//! run may have acted.
+
+use bytes::Bytes;
+use tenure_core::{
+    effect::{Disposition, EffectRecovery, Outcome},
+    limits::EFFECT_OUTPUT_MAX_BYTES,
+};
+use tenure_proto::{
+    convert::{
+        effect::{read_disposition, write_disposition},
+        require,
+    },
+    v1::{
+        NewEffectReconciled, ProbeNow, new_record::Kind, perform_effect_request::Message as Said,
+        perform_effect_response::Message as Told,
+    },
+};
+
+use super::{
+    answer::Answer,
+    caller::{Stop, out_of_turn},
+    lookup::RecordedAttempt,
+    performance::{Next, Performance},
+    permission::Permission,
+    recording::{EndedCommand, cut_output},
+};
+
+/// What a probe found.
+struct Verdict {
+    disposition: Disposition,
+    value: Bytes,
+}
+
+impl Performance<'_> {
+    /// Settles an attempt that this call did not perform.
+    pub(super) async fn probe_recorded(&mut self, recorded: &RecordedAttempt) -> Result<Answer, Stop> {
+        if self.plan.declared.recovery != EffectRecovery::Probe {
+            let why = "it was announced with a probe, and this call brings none";
+            return Err(self.doubt_refusal(recorded, why).into());
+        }
+        let attempt = recorded.last.attempt;
+        let verdict = self.run_probe(attempt).await?;
+        match verdict.disposition {
+            Disposition::Landed => self.record_landed(attempt, verdict).await,
+            Disposition::InDoubt => {
+                self.record(vec![reconcile(self, attempt, Disposition::InDoubt, None)]).await?;
+                Err(self.doubt_refusal(recorded, "its probe could not find out; a person decides").into())
+            }
+            Disposition::DidNotHappen => {
+                let verdict = reconcile(self, attempt, Disposition::DidNotHappen, None);
+                match self.announce(attempt + 1, Some(verdict)).await? {
+                    Permission::Given => self.execute(attempt + 1, self.plan.declared.recovery).await,
+                    Permission::Refused(refusal) => {
+                        if recorded.last.outcome == Outcome::Open {
+                            self.record_unperformed(attempt, &refusal.message).await?;
+                        }
+                        Err(refusal.into())
+                    }
+                    Permission::Lapsed(refusal) => Err(refusal.into()),
+                }
+            }
+        }
+    }
+
+    /// Settles an attempt whose command failed in this call.
+    pub(super) async fn probe_failed(&mut self, attempt: u32, ended: &EndedCommand) -> Result<Next, Stop> {
+        let verdict = self.run_probe(attempt).await?;
+        match verdict.disposition {
+            Disposition::Landed => Ok(Next::Answer(self.record_landed(attempt, verdict).await?)),
+            Disposition::InDoubt => {
+                self.record(vec![reconcile(self, attempt, Disposition::InDoubt, None)]).await?;
+                Ok(Next::Answer(ended.to_answer(attempt, Disposition::InDoubt)))
+            }
+            Disposition::DidNotHappen => self.announce_after_probe(attempt, ended).await,
+        }
+    }
+
+    async fn announce_after_probe(&mut self, attempt: u32, ended: &EndedCommand) -> Result<Next, Stop> {
+        if !self.may_execute() {
+            let answer = self.record_failed(attempt, Disposition::DidNotHappen, ended).await?;
+            return Ok(Next::Answer(answer));
+        }
+        self.pause(attempt).await?;
+        let verdict = reconcile(self, attempt, Disposition::DidNotHappen, None);
+        let (refusal, answer) = match self.announce(attempt + 1, Some(verdict)).await? {
+            Permission::Given => return Ok(Next::Execute(attempt + 1)),
+            Permission::Lapsed(refusal) => (refusal, ended.to_answer(attempt, Disposition::DidNotHappen)),
+            Permission::Refused(refusal) => {
+                (refusal, self.record_failed(attempt, Disposition::DidNotHappen, ended).await?)
+            }
+        };
+        self.caller.warn(format!("it is not tried again: {}", refusal.message));
+        Ok(Next::Answer(answer))
+    }
+
+    async fn run_probe(&mut self, attempt: u32) -> Result<Verdict, Stop> {
+        let _active = self.effects.standing.hold_activity();
+        let idempotency_key = self.expect_command();
+        self.caller.tell(Told::Probe(ProbeNow { attempt, idempotency_key })).await?;
+        let Said::Probed(probed) = self.caller.hear().await? else { return Err(out_of_turn().into()) };
+        self.forget_command();
+        let disposition = require("verdict", read_disposition("verdict", probed.verdict).map_err(refuse)?);
+        let disposition = disposition.map_err(refuse)?;
+        let (value, _) = cut_output(&self.effects.standing.redactor, &probed.value, EFFECT_OUTPUT_MAX_BYTES);
+        Ok(Verdict { disposition, value })
+    }
+
+    async fn record_landed(&mut self, attempt: u32, verdict: Verdict) -> Result<Answer, Stop> {
+        let value = verdict.value;
+        self.record(vec![reconcile(self, attempt, Disposition::Landed, Some(value.clone()))]).await?;
+        Ok(Answer::done(attempt, value, false))
+    }
+}
+
+fn refuse(error: tenure_proto::convert::InvalidField) -> Stop {
+    Stop::Refused(error.into())
+}
+
+fn reconcile(of: &Performance<'_>, attempt: u32, verdict: Disposition, value: Option<Bytes>) -> Kind {
+    Kind::EffectReconciled(NewEffectReconciled {
+        key: of.plan.key.to_string(),
+        attempt,
+        verdict: write_disposition(verdict).into(),
+        value,
+    })
+}

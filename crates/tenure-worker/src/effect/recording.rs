@@ -1,0 +1,169 @@
+//! What is recorded once an attempt is over: its output or its error, redacted and cut to their limits. Whoever waits for a
+//! record waits until it is durable; where the caller leaves meanwhile the record is waited for all the same, so that
+//! nobody is told about the effect from a journal that does not have it yet.
+
+use bytes::Bytes;
+use tenure_core::{
+    effect::Disposition,
+    limits::{EFFECT_ERROR_MAX_BYTES, EFFECT_OUTPUT_MAX_BYTES},
+};
+use tenure_proto::{
+    convert::effect::write_disposition,
+    v1::{EffectCommandEnded, NewEffectDone, NewEffectFailed, new_record::Kind},
+};
+
+use super::{answer::Answer, caller::Stop, performance::Performance};
+use crate::{journal::Report, runner::Redactor};
+
+/// How a command ended, as it is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct EndedCommand {
+    exit_code: Option<i32>,
+    output: Bytes,
+    truncated: bool,
+    error: Bytes,
+    not_started: bool,
+}
+
+impl EndedCommand {
+    /// Reads what the caller says.
+    pub(super) fn read(given: EffectCommandEnded, redactor: &Redactor) -> Self {
+        let (output, cut) = cut_output(redactor, &given.output, EFFECT_OUTPUT_MAX_BYTES);
+        Self {
+            exit_code: given.exit_code,
+            output,
+            truncated: given.truncated || cut,
+            error: cut_error(redactor, &given.error),
+            not_started: given.not_started,
+        }
+    }
+
+    /// What became of the world, where it failed. What never started did not happen, whatever was declared.
+    pub(super) fn judge(&self, on_failure: Disposition) -> Option<Disposition> {
+        match (self.not_started, self.exit_code) {
+            (true, _) => Some(Disposition::DidNotHappen),
+            (false, Some(0)) => None,
+            (false, _) => Some(on_failure),
+        }
+    }
+
+    /// The last words about its failure.
+    pub(super) fn to_answer(&self, attempt: u32, disposition: Disposition) -> Answer {
+        Answer::failed(attempt, disposition, self.exit_code, self.error.clone())
+    }
+}
+
+impl Performance<'_> {
+    /// The attempt was performed.
+    pub(super) async fn record_done(&mut self, attempt: u32, ended: EndedCommand) -> Result<Answer, Stop> {
+        let done = NewEffectDone {
+            key: self.plan.key.to_string(),
+            attempt,
+            output: ended.output.clone(),
+            truncated: ended.truncated,
+        };
+        self.record(vec![Kind::EffectDone(done)]).await?;
+        Ok(Answer::done(attempt, ended.output, ended.truncated))
+    }
+
+    /// The attempt failed.
+    pub(super) async fn record_failed(
+        &mut self,
+        attempt: u32,
+        disposition: Disposition,
+        ended: &EndedCommand,
+    ) -> Result<Answer, Stop> {
+        let failed = self.compose_failed(attempt, disposition, ended.exit_code, ended.error.clone());
+        self.record(vec![failed]).await?;
+        Ok(ended.to_answer(attempt, disposition))
+    }
+
+    /// The attempt was announced, and nobody performed it.
+    pub(super) async fn record_unperformed(&mut self, attempt: u32, why: &str) -> Result<(), Stop> {
+        let why = Bytes::copy_from_slice(why.as_bytes());
+        let failed = self.compose_failed(attempt, Disposition::DidNotHappen, None, why);
+        self.record(vec![failed]).await
+    }
+
+    fn compose_failed(
+        &self,
+        attempt: u32,
+        disposition: Disposition,
+        exit_code: Option<i32>,
+        error: Bytes,
+    ) -> Kind {
+        let disposition = write_disposition(disposition).into();
+        Kind::EffectFailed(NewEffectFailed {
+            key: self.plan.key.to_string(),
+            attempt,
+            disposition,
+            exit_code,
+            error,
+        })
+    }
+
+    /// Records, and waits until it is durable.
+    pub(super) async fn record(&mut self, records: Vec<Kind>) -> Result<(), Stop> {
+        let standing = &self.effects.standing;
+        let mut answer = standing.context.outbox.add_report(&standing.grant.run, Report::Effect(records));
+        match self.caller.wait_for(&mut answer).await {
+            Ok(answer) => {
+                standing.read_durable(answer.ok())?;
+                Ok(())
+            }
+            Err(stop) => {
+                self.saying = None;
+                // Whatever it is: the next who asks looks it up.
+                let _ = answer.await;
+                Err(stop)
+            }
+        }
+    }
+}
+
+/// Output, redacted and cut at its limit; whether it was cut.
+pub(super) fn cut_output(redactor: &Redactor, given: &[u8], limit_bytes: usize) -> (Bytes, bool) {
+    let mut redacted = redactor.redact(given);
+    let cut = redacted.len() > limit_bytes;
+    redacted.truncate(limit_bytes);
+    (redacted.into(), cut)
+}
+
+/// The end of an error, redacted.
+fn cut_error(redactor: &Redactor, given: &[u8]) -> Bytes {
+    let redacted = Bytes::from(redactor.redact(given));
+    redacted.slice(redacted.len().saturating_sub(EFFECT_ERROR_MAX_BYTES)..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(given: EffectCommandEnded) -> EndedCommand {
+        EndedCommand::read(given, &Redactor::new([("TOKEN".to_owned(), "s3cret".to_owned())]).unwrap())
+    }
+
+    #[test]
+    fn only_exit_code_0_of_a_command_that_ran_is_a_success() {
+        let failure = Disposition::Landed;
+        let judged = |exit_code, not_started| {
+            ended(EffectCommandEnded { exit_code, not_started, ..Default::default() }).judge(failure)
+        };
+        assert_eq!(judged(Some(0), false), None);
+        assert_eq!(judged(Some(3), false), Some(failure));
+        assert_eq!(judged(None, false), Some(failure), "a signal ended it");
+        assert_eq!(judged(None, true), Some(Disposition::DidNotHappen), "whatever was declared");
+    }
+
+    #[test]
+    fn output_is_redacted_before_it_is_cut_and_of_an_error_the_end_is_kept() {
+        let output = [&b"s3cret"[..], &vec![b'x'; EFFECT_OUTPUT_MAX_BYTES - 6]].concat();
+        let error = [&vec![b'y'; EFFECT_ERROR_MAX_BYTES][..], b"s3cret"].concat();
+        let read =
+            ended(EffectCommandEnded { output: output.into(), error: error.into(), ..Default::default() });
+        assert!(read.output.starts_with(b"[redacted:TOKEN]xxx"));
+        assert_eq!((read.output.len(), read.truncated), (EFFECT_OUTPUT_MAX_BYTES, true));
+        assert!(read.error.ends_with(b"yyy[redacted:TOKEN]"));
+        assert_eq!(read.error.len(), EFFECT_ERROR_MAX_BYTES);
+    }
+}

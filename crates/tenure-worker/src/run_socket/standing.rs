@@ -1,0 +1,134 @@
+//! What everything that a run says is measured by: whose run it is, what was ordered about it, whether it is over. It also
+//! words the two refusals that every verb inside a run can meet. It takes nothing and reports nothing.
+//! Neighbours: `run_socket` answers notes with it, `effect` announces with it.
+
+use std::sync::{Arc, OnceLock};
+
+use tenure_core::{id::Seq, reason::Reason, refusal::Refusal};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    context::WorkerContext,
+    grant::RunGrant,
+    held_runs::{FencedBy, Orders, StandingNotice},
+    journal::ReportAnswer,
+    runner::{ActivityHold, ProcessHandle, Redactor},
+    term::HeldTerm,
+};
+
+/// How a run stands.
+#[derive(Debug)]
+pub(crate) struct RunStanding {
+    pub(crate) context: Arc<WorkerContext>,
+    pub(crate) term: Arc<HeldTerm>,
+    pub(crate) grant: Arc<RunGrant>,
+    pub(crate) orders: watch::Receiver<Orders>,
+    pub(crate) redactor: Redactor,
+    /// Cancelled once the run is over.
+    pub(crate) over: CancellationToken,
+    /// Known a moment after the socket.
+    process: OnceLock<ProcessHandle>,
+}
+
+impl RunStanding {
+    /// That of a run whose child is not started yet.
+    pub(crate) fn new(
+        context: Arc<WorkerContext>,
+        term: Arc<HeldTerm>,
+        grant: Arc<RunGrant>,
+        orders: watch::Receiver<Orders>,
+        redactor: Redactor,
+    ) -> Self {
+        let (over, process) = (CancellationToken::new(), OnceLock::new());
+        Self { context, term, grant, orders, redactor, over, process }
+    }
+
+    /// From now on what is said is a sign of life of this process.
+    pub(super) fn speak_for(&self, process: ProcessHandle) {
+        // Set once, by the executor that made this.
+        let _ = self.process.set(process);
+    }
+
+    /// A sign of life.
+    pub(crate) fn touch(&self) {
+        if let Some(process) = self.process.get() {
+            process.touch();
+        }
+    }
+
+    /// A sign of life that lasts until it is dropped.
+    pub(crate) fn hold_activity(&self) -> Option<ActivityHold> {
+        self.process.get().map(ProcessHandle::hold_activity)
+    }
+
+    /// The notice that stands.
+    pub(crate) fn notice(&self) -> Option<StandingNotice> {
+        self.orders.borrow().notice.clone()
+    }
+
+    /// Refuses where the run may say nothing more.
+    pub(crate) fn ensure_speaking(&self) -> Result<(), Refusal> {
+        if let Some(by) = &self.orders.borrow().fenced {
+            return Err(self.fenced_refusal(by));
+        }
+        if self.over.is_cancelled() {
+            return Err(self.over_refusal());
+        }
+        Ok(())
+    }
+
+    /// What an answer means for a report that only has to be durable; one that was so before the fence is.
+    pub(crate) fn read_durable(&self, answer: Option<ReportAnswer>) -> Result<Seq, Refusal> {
+        match answer {
+            Some(ReportAnswer::Applied(seq) | ReportAnswer::Fenced { applied: Some(seq), .. }) => Ok(seq),
+            Some(ReportAnswer::Fenced { held_by, epoch, applied: None }) => {
+                Err(self.fenced_refusal(&FencedBy { held_by, epoch: Some(epoch) }))
+            }
+            Some(ReportAnswer::Refused { code, message }) => {
+                Err(Refusal::new(Reason::from_code(&code).unwrap_or(Reason::Internal), message))
+            }
+            Some(ReportAnswer::Sealed | ReportAnswer::Missing | ReportAnswer::Notice { .. }) | None => {
+                Err(self.over_refusal())
+            }
+        }
+    }
+
+    /// Another holds the job, or nobody.
+    pub(crate) fn fenced_refusal(&self, by: &FencedBy) -> Refusal {
+        let run = &self.grant.run;
+        let holder = match (&by.held_by, by.epoch) {
+            (Some(worker), Some(epoch)) => format!("is held by worker {worker} under epoch {epoch}"),
+            (None, Some(epoch)) => format!("is held by nobody under epoch {epoch}"),
+            (_, None) => "is no longer held by this worker".to_owned(),
+        };
+        let said = format!("job {} {holder}, yours was {}", run.job.short(), run.epoch);
+        let mut refusal = Refusal::new(Reason::Fenced, said)
+            .with_detail("job", run.job)
+            .with_detail("your_epoch", run.epoch)
+            .with_next(format!("tenure job {}", run.job.short()));
+        if let Some(worker) = &by.held_by {
+            refusal = refusal.with_detail("held_by", worker);
+        }
+        if let Some(epoch) = by.epoch {
+            refusal = refusal.with_detail("epoch", epoch);
+        }
+        refusal
+    }
+
+    /// The run is over.
+    pub(crate) fn over_refusal(&self) -> Refusal {
+        let run = &self.grant.run;
+        let said = format!(
+            "run {} of job {} is over; worker {} held it under epoch {}",
+            run.run,
+            run.job.short(),
+            self.context.name,
+            run.epoch
+        );
+        Refusal::new(Reason::RunOver, said)
+            .with_detail("job", run.job)
+            .with_detail("held_by", &self.context.name)
+            .with_next(format!("tenure job {}", run.job.short()))
+    }
+}
