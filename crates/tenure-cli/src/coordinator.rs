@@ -10,7 +10,7 @@ use tenure_coordinator::{Coordinator, CoordinatorOptions, StartError};
 
 use crate::{
     context::Context,
-    database::{DatabaseArgs, add_next},
+    database::{DatabaseArgs, ListenerArgs, add_next},
     failure::Failure,
     logging::{LoggingArgs, start_logging},
     relative::parse_span,
@@ -25,6 +25,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(25);
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     database: DatabaseArgs,
+    #[command(flatten)]
+    listener: ListenerArgs,
     /// Where to serve gRPC; without credentials only a loopback address.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     listen: SocketAddr,
@@ -34,6 +36,9 @@ pub(crate) struct CoordinatorArgs {
     /// How long to wait at the start for a database that does not answer.
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
     wait_for_database: Duration,
+    /// How often to look without being told by another coordinator: 100ms to 5m. What a lost notification may cost.
+    #[arg(long, env = "TENURE_POLL_INTERVAL", value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
+    poll_interval: Duration,
     #[command(flatten)]
     logging: LoggingArgs,
 }
@@ -44,6 +49,8 @@ pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) ->
     let listener = probes::listen(args.http).await?;
     let options = CoordinatorOptions {
         wait_for_database: args.wait_for_database,
+        poll_interval: args.poll_interval,
+        listen_database_url: args.listener.into_url()?,
         ..CoordinatorOptions::new(args.database.into_url()?, args.listen)
     };
     let started = tokio::select! {

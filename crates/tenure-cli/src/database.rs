@@ -20,10 +20,29 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 impl DatabaseArgs {
     /// The address. It is looked at here and not by the parser of the command line, which would print it.
     pub(crate) fn into_url(self) -> Result<String, Failure> {
-        if SCHEMES.iter().any(|scheme| self.database_url.starts_with(scheme)) {
-            return Ok(self.database_url);
-        }
-        Err(Failure::usage("the address of the database does not begin with postgres:// or postgresql://"))
+        check_scheme(self.database_url)
+    }
+}
+
+fn check_scheme(url: String) -> Result<String, Failure> {
+    if SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+        return Ok(url);
+    }
+    Err(Failure::usage("the address of the database does not begin with postgres:// or postgresql://"))
+}
+
+/// Where the listener connects.
+#[derive(Clone, Args)]
+pub(crate) struct ListenerArgs {
+    /// The same database without a pooler between, for the one connection that listens; otherwise --database-url.
+    #[arg(long, env = "TENURE_LISTEN_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    listen_database_url: Option<String>,
+}
+
+impl ListenerArgs {
+    /// The address, where one was given.
+    pub(crate) fn into_url(self) -> Result<Option<String>, Failure> {
+        self.listen_database_url.map(check_scheme).transpose()
     }
 }
 
@@ -31,6 +50,13 @@ impl DatabaseArgs {
 impl std::fmt::Debug for DatabaseArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DatabaseArgs").finish_non_exhaustive()
+    }
+}
+
+/// The same as for the database's own.
+impl std::fmt::Debug for ListenerArgs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ListenerArgs").finish_non_exhaustive()
     }
 }
 
@@ -42,7 +68,7 @@ pub(crate) fn explain_database(error: &StoreError) -> Failure {
 /// The command that goes on from a database that cannot be used.
 pub(crate) fn add_next(reason: Reason, failure: Failure) -> Failure {
     match reason {
-        Reason::NotMigrated => failure.or_next("tenure migrate --database-url URL"),
+        Reason::NotMigrated | Reason::SettingsMissing => failure.or_next("tenure migrate --database-url URL"),
         Reason::DatabaseTooNew => failure.or_next("tenure --version"),
         _ => failure,
     }

@@ -72,7 +72,7 @@ async fn start_fleet(
 ) -> Result<Fleet, Failure> {
     let url = postgres.url("postgres");
     let store = connect_store(&url).await?;
-    store.migrate().await.map_err(|error| explain_database(&error))?;
+    store.migrate(None).await.map_err(|error| explain_database(&error))?;
     store.close().await;
     let fleet = Fleet::start(&url, directory, args.listen, args.workers).await?;
     if let Some(file) = &args.apply {

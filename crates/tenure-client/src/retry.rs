@@ -29,11 +29,15 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Tells an answer from a broken way.
+    /// Tells an answer from a broken way. A coordinator that is stopping says so, and that is no answer to what was asked:
+    /// it may have taken it before, and another one may be asked.
     pub(crate) fn classify(endpoint: &str, place: usize, status: Status) -> Self {
         let endpoint = endpoint.to_owned();
         if let Some(refusal) = status_to_refusal(&status) {
-            return Self::Refused(refusal);
+            return match refusal.reason {
+                Reason::CoordinatorUnavailable => Self::NoAnswer { endpoint, place, status },
+                _ => Self::Refused(refusal),
+            };
         }
         match status.code() {
             Code::Unimplemented => Self::Refused(not_known(&status)),
@@ -98,6 +102,13 @@ mod tests {
             assert!(matches!(failure, Failure::NoAnswer { .. }), "{code:?}");
             assert!(failure.passes(), "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_coordinator_that_is_stopping_is_left_for_another() {
+        let refusal = Refusal::new(Reason::CoordinatorUnavailable, "this coordinator is stopping");
+        let failure = Failure::classify("a", 3, refusal_to_status(&refusal));
+        assert!(matches!(failure, Failure::NoAnswer { place: 3, .. }), "{failure:?}");
     }
 
     #[test]

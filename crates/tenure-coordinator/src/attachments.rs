@@ -138,10 +138,11 @@ impl Attached {
         state.heard_at.elapsed() > self.registration.ttl / 2
     }
 
-    /// Takes up to so many credits: each is a promise to grant a run, or to give the credit back.
+    /// Takes up to so many credits: each is a promise to grant a run, or to give the credit back. A stream that ends takes
+    /// no more.
     pub(crate) fn take_credits(&self, most: u32) -> u32 {
         let mut state = self.state();
-        if self.is_silent(&state) {
+        if self.is_silent(&state) || self.closing.is_cancelled() {
             return 0;
         }
         let taken = state.credits.min(most);
@@ -152,7 +153,7 @@ impl Attached {
     /// How many more runs it is to be offered.
     pub(crate) fn credits(&self) -> u32 {
         let state = self.state();
-        if self.is_silent(&state) { 0 } else { state.credits }
+        if self.is_silent(&state) || self.closing.is_cancelled() { 0 } else { state.credits }
     }
 
     /// The runs that the worker said it holds.
@@ -313,6 +314,14 @@ mod tests {
         assert!(attached.note_heard(), "it had been silent");
         assert!(!attached.note_heard());
         assert_eq!(attached.take_credits(3), 3);
+    }
+
+    #[test]
+    fn a_worker_whose_stream_ends_is_offered_nothing_more() {
+        let (attached, _messages) = attached(1);
+        attached.add_credits(3);
+        attached.close(Refusal::new(Reason::CoordinatorUnavailable, "stopping"));
+        assert_eq!((attached.credits(), attached.take_credits(1)), (0, 0));
     }
 
     #[test]

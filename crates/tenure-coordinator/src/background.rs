@@ -12,11 +12,14 @@ mod terms;
 use crate::{
     coordinator::{Parts, stopping},
     dispatch::run_dispatch,
+    wake::{listener::run_listener, notifier::run_notifier},
 };
 
-/// Starts all of it.
-pub(crate) fn start_background(parts: &Parts) {
+/// Starts all of it; the listener at its own address.
+pub(crate) fn start_background(parts: &Parts, listen_database_url: String) {
     parts.vital.spawn("dispatch", run_dispatch(parts.clone()));
+    parts.vital.spawn("notifier", run_notifier(parts.clone()));
+    parts.vital.spawn("listener", run_listener(parts.clone(), listen_database_url));
     parts.vital.spawn("clock", clock::keep_clock(parts.clone()));
     parts.vital.spawn("sweep of terms", terms::sweep_terms(parts.clone()));
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));

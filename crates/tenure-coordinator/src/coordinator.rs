@@ -9,7 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure_core::{id::Generation, reason::Reason, refusal::Refusal};
+use tenure_core::{
+    id::Generation,
+    limits::{POLL_INTERVAL_MAX, POLL_INTERVAL_MIN},
+    reason::Reason,
+    refusal::Refusal,
+};
 use tenure_store::{Store, StoreError, StoreOptions};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -21,11 +26,12 @@ use crate::{
     lane::{LaneParts, Lanes},
     options::{CoordinatorOptions, LANES_MAX, StartError},
     patience::Bulk,
+    poll::Poll,
     readiness::Readiness,
     server::{self, followers::Followers},
     submission::Submissions,
     vital::VitalTasks,
-    wake::Wakes,
+    wake::{Wakes, notifier::send_news},
 };
 
 /// The pause between two attempts to reach the database at the start.
@@ -37,6 +43,8 @@ pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) clock: DatabaseClock,
     pub(crate) wakes: Wakes,
+    /// The poll behind the wake-ups.
+    pub(crate) poll: Poll,
     pub(crate) lanes: Lanes,
     pub(crate) submissions: Submissions,
     pub(crate) attachments: Attachments,
@@ -68,7 +76,7 @@ impl Coordinator {
         let store = prepare_database(&options).await.map_err(StartError::Database)?;
         let parts = assemble(store, &options).await.map_err(StartError::Database)?;
         let serving = server::serve(parts.clone(), listener).map_err(StartError::Reflection)?;
-        start_background(&parts);
+        start_background(&parts, options.listen_database_url.unwrap_or(options.database_url));
         tracing::info!(address = %local_addr, lanes = options.lanes, "the coordinator serves");
         Ok(RunningCoordinator { parts, local_addr, serving })
     }
@@ -110,12 +118,15 @@ impl RunningCoordinator {
     pub async fn shutdown(self, grace: Duration) {
         let Self { parts, mut serving, .. } = self;
         parts.stopping.cancel();
-        let (store, tasks) = (parts.store.clone(), parts.tasks.clone());
+        parts.readiness.set(false);
+        let (store, tasks, wakes) = (parts.store.clone(), parts.tasks.clone(), parts.wakes.clone());
         drop(parts);
         tasks.close();
         let ended = tokio::time::timeout(grace, async {
             let _ = (&mut serving).await;
             tasks.wait().await;
+            // What the last writes made ready is for the others.
+            send_news(&store, &wakes).await;
             store.close().await;
         });
         if ended.await.is_err() {
@@ -139,6 +150,9 @@ fn check_options(options: &CoordinatorOptions) -> Result<(), StartError> {
     }
     if !(1..=LANES_MAX).contains(&options.lanes) {
         return Err(StartError::Lanes { given: options.lanes });
+    }
+    if !(POLL_INTERVAL_MIN..=POLL_INTERVAL_MAX).contains(&options.poll_interval) {
+        return Err(StartError::PollInterval { given: options.poll_interval });
     }
     Ok(())
 }
@@ -166,9 +180,7 @@ async fn prepare_database(options: &CoordinatorOptions) -> Result<Store, StoreEr
 
 async fn connect(options: &CoordinatorOptions) -> Result<Store, StoreError> {
     let named = StoreOptions { application_name: "tenure coordinator".to_owned(), ..StoreOptions::default() };
-    let store = Store::connect(&options.database_url, named).await?;
-    store.check_schema().await?;
-    Ok(store)
+    Store::connect(&options.database_url, named).await
 }
 
 async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, StoreError> {
@@ -183,6 +195,7 @@ async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, S
         store,
         clock,
         wakes,
+        poll: Poll::every(options.poll_interval),
         lanes,
         submissions,
         attachments,

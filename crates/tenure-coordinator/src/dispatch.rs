@@ -1,5 +1,5 @@
 //! Dispatch: ready jobs become runs of the workers that are attached here. One loop for each coordinator; it wakes when a
-//! job became ready here, when a worker wants more, and by a poll behind both, which finds what became ready elsewhere. Each
+//! job became ready, here or elsewhere, when a worker wants more, and by a poll behind both. Each
 //! worker is offered as many jobs as it has credits, in one transaction; two coordinators that look at once pass over what
 //! the other is claiming. Claims begin at a remembered floor, and at the beginning in a full pass, so that dead entries of
 //! the queue are not scanned again and again. A job whose deadline is reached is concluded instead.
@@ -23,8 +23,6 @@ use crate::{
     refusals::chain,
 };
 
-/// The poll behind the wake-ups; each is up to a fifth shorter or longer.
-const POLL: Duration = Duration::from_secs(5);
 /// How often floors are not trusted.
 const FULL_PASS_EVERY: Duration = Duration::from_secs(5);
 
@@ -51,7 +49,7 @@ pub(crate) async fn run_dispatch(parts: Parts) {
         polled = tokio::select! {
             () = parts.stopping.cancelled() => return,
             () = parts.wakes.await_dispatch() => false,
-            () = tokio::time::sleep(jittered(POLL)) => true,
+            () = parts.poll.pause() => true,
         };
     }
 }
@@ -153,7 +151,7 @@ async fn take_outcome(
 ) -> bool {
     let ClaimOutcome { claimed, denied, floors: _, full, refused: _ } = outcome;
     for run in &claimed {
-        parts.wakes.wake_watchers(&run.tenant, run.job);
+        parts.wakes.wake_watchers(run.job);
     }
     grant_runs(parts, attached, claimed, secrets).await;
     for facts in denied {
@@ -178,8 +176,4 @@ fn in_random_order(mut workers: Vec<Arc<Attached>>) -> Vec<Arc<Attached>> {
     use rand::seq::SliceRandom as _;
     workers.shuffle(&mut rand::rng());
     workers
-}
-
-fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(rand::random_range(0.8..1.2))
 }

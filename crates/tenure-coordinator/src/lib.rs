@@ -25,6 +25,7 @@ mod background;
 mod clock;
 mod mint;
 mod patience;
+mod poll;
 mod refusals;
 mod vital;
 mod wake;

@@ -3,7 +3,10 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use tenure_core::reason::Reason;
+use tenure_core::{
+    limits::{POLL_INTERVAL_DEFAULT, POLL_INTERVAL_MAX, POLL_INTERVAL_MIN},
+    reason::Reason,
+};
 use tenure_store::StoreError;
 
 /// Lanes, where nothing is said.
@@ -22,6 +25,11 @@ pub struct CoordinatorOptions {
     pub lanes: usize,
     /// How long the start waits for a database that does not answer.
     pub wait_for_database: Duration,
+    /// The poll behind wake-ups: what a lost one may cost.
+    pub poll_interval: Duration,
+    /// Where the listener connects, if not at `database_url`: behind a pooler the address of the database itself. Never
+    /// printed.
+    pub listen_database_url: Option<String>,
 }
 
 impl CoordinatorOptions {
@@ -33,6 +41,8 @@ impl CoordinatorOptions {
             listen,
             lanes: LANES_DEFAULT,
             wait_for_database: WAIT_FOR_DATABASE_DEFAULT,
+            poll_interval: POLL_INTERVAL_DEFAULT,
+            listen_database_url: None,
         }
     }
 }
@@ -73,6 +83,15 @@ pub enum StartError {
         /// What was given.
         given: usize,
     },
+    /// The poll is out of bounds.
+    #[error(
+        "the poll interval is {} ms, and {} to {} ms are taken",
+        given.as_millis(), POLL_INTERVAL_MIN.as_millis(), POLL_INTERVAL_MAX.as_millis()
+    )]
+    PollInterval {
+        /// What was given.
+        given: Duration,
+    },
     /// The description of the services could not be read back; a defect of the build.
     #[error("describing the services for reflection")]
     Reflection(#[source] tonic_reflection::server::Error),
@@ -89,7 +108,7 @@ impl StartError {
             Self::Database(error) => error.reason(),
             Self::LoopbackOnly { .. } => Reason::LoopbackOnly,
             Self::PortInUse { .. } => Reason::PortInUse,
-            Self::Listen { .. } | Self::Lanes { .. } => Reason::InvalidArgument,
+            Self::Listen { .. } | Self::Lanes { .. } | Self::PollInterval { .. } => Reason::InvalidArgument,
             Self::Reflection(_) => Reason::Internal,
         }
     }

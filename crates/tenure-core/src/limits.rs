@@ -276,3 +276,17 @@ pub const FOLLOWERS_MAX: usize = 5_000;
 pub const ATTACHED_MAX: usize = 2_000;
 /// How long the directory of a run stays whose worker was killed before it could remove it.
 pub const LEFTOVER_RUN_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// The poll behind wake-ups between coordinators, where nothing is said; each is up to a fifth shorter or longer.
+pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
+/// The shortest poll.
+pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// The longest poll: what a lost wake-up may cost.
+pub const POLL_INTERVAL_MAX: Duration = Duration::from_secs(300);
+/// The least distance between two statements with which a coordinator wakes the others.
+pub const WAKE_SPACING: Duration = Duration::from_millis(10);
+/// Jobs that one such statement names; beyond it the others look at everything that they watch.
+pub const WAKE_JOBS_MAX: usize = 800;
+/// Orders for workers elsewhere that one such statement bears; what is beyond it is told by the workers' renewals.
+pub const WAKE_ORDERS_MAX: usize = 100;
+/// How long a listener's connection may be silent before it is asked whether it lives, and how long the answer may take.
+pub const LISTENER_SILENCE: Duration = Duration::from_secs(5);

@@ -139,6 +139,8 @@ reasons! {
     NotMigrated = "NOT_MIGRATED", Rejected;
     /// The database was migrated by a newer release.
     DatabaseTooNew = "DATABASE_TOO_NEW", Rejected;
+    /// The settings that every statement relies on are not in force for the role that connects.
+    SettingsMissing = "SETTINGS_MISSING", Rejected;
     /// The database is another timeline than it was: a failover may have lost history.
     TimelineChanged = "TIMELINE_CHANGED", Unavailable;
     /// No coordinator answers.

@@ -52,6 +52,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::TermClosed
         | Reason::NotMigrated
         | Reason::DatabaseTooNew
+        | Reason::SettingsMissing
         | Reason::PortInUse
         | Reason::LoopbackOnly
         | Reason::PostgresNotFound

@@ -1,6 +1,7 @@
 //! Claims: ready jobs become runs under a lease, as many as wanted in one transaction. Their rows in the queue are locked,
 //! the records composed from what was read with them, and one guarded statement takes the positions. Where somebody else
-//! took one meanwhile, the transaction is begun once more: by then that job is seen as it is.
+//! took one meanwhile, or this transaction was given up in favour of another, it is begun once more: by then that job is
+//! seen as it is.
 
 mod attempt;
 mod unreadable;
@@ -122,7 +123,9 @@ impl Store {
     /// `TimelineChanged`; the database does not answer.
     pub async fn claim_jobs(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {
         let attempt = match self.attempt_claim(request).await {
-            Err(StoreError::PositionTaken { .. }) => self.attempt_claim(request).await?,
+            Err(StoreError::PositionTaken { .. } | StoreError::Deadlock { .. }) => {
+                self.attempt_claim(request).await?
+            }
             other => other?,
         };
         let mut outcome = attempt.outcome;

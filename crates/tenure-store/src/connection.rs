@@ -1,29 +1,31 @@
 //! The connections: one pool for everything, and one connection of its own for renewals, which no other work can starve.
-//! Every connection runs READ COMMITTED with the three timeouts that keep a frozen coordinator from holding locks; behind
-//! a pooler that refuses such options they belong into the role's settings. A connection that broke while it was idle is
-//! noticed by its next user, who gets `Unavailable`: testing each before use would halve what a connection can do. The
-//! address is never printed: it may contain a password.
+//! They keep nothing in their sessions but prepared statements, so a pooler may share them out by the transaction. Every new
+//! one is asked whether the settings of its role are in force, without which nothing is written. A connection that broke
+//! while it was idle is noticed by its next user, who gets `Unavailable`: testing each before use would halve what a
+//! connection can do. The address is never printed: it may contain a password. Neighbours: `settings`, `pool`.
 
 use std::{str::FromStr as _, time::Duration};
 
 use sqlx::{
-    Connection as _, Postgres, Transaction,
+    ConnectOptions as _, Connection as _, PgConnection, Postgres, Transaction,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use tenure_core::limits::{
-    DATABASE_ACQUIRE_TIMEOUT, DATABASE_CONNECTIONS_MAX, DATABASE_IDLE_TRANSACTION_TIMEOUT,
-    DATABASE_LOCK_TIMEOUT, DATABASE_STATEMENT_TIMEOUT,
-};
+use tenure_core::limits::{DATABASE_ACQUIRE_TIMEOUT, DATABASE_CONNECTIONS_MAX};
+use tokio::time::timeout;
 
 use crate::{
     StoreError,
     claim::UnreadableRows,
     pool::{Pool, Taken},
+    schema::check_schema,
+    settings::check_settings,
 };
 
 /// How long a connection is used before it is replaced, and how long it may lie idle.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(30 * 60);
 const CONNECTION_IDLE: Duration = Duration::from_secs(5 * 60);
+
+const CONNECTING: &str = "connecting";
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -32,8 +34,6 @@ pub struct StoreOptions {
     pub connections_max: u32,
     /// How long a caller waits for a free connection.
     pub acquire_timeout: Duration,
-    /// How long a statement waits for a lock.
-    pub lock_timeout: Duration,
     /// The name in `pg_stat_activity`.
     pub application_name: String,
 }
@@ -43,34 +43,8 @@ impl Default for StoreOptions {
         Self {
             connections_max: DATABASE_CONNECTIONS_MAX,
             acquire_timeout: DATABASE_ACQUIRE_TIMEOUT,
-            lock_timeout: DATABASE_LOCK_TIMEOUT,
             application_name: "tenure".to_owned(),
         }
-    }
-}
-
-impl StoreOptions {
-    /// What every connection sets. Behind a pooler that refuses such settings they belong into the role's
-    /// (`ALTER ROLE … SET`).
-    #[must_use]
-    pub fn settings(&self) -> Vec<(&'static str, String)> {
-        let ms = |timeout: Duration| timeout.as_millis().to_string();
-        vec![
-            ("default_transaction_isolation", "read committed".to_owned()),
-            ("synchronous_commit", "on".to_owned()),
-            ("timezone", "UTC".to_owned()),
-            ("statement_timeout", ms(DATABASE_STATEMENT_TIMEOUT)),
-            ("lock_timeout", ms(self.lock_timeout)),
-            ("idle_in_transaction_session_timeout", ms(DATABASE_IDLE_TRANSACTION_TIMEOUT)),
-            // Compiling a plan costs more than any of ours runs.
-            ("jit", "off".to_owned()),
-            // Every statement looks rows up by key, one by one. A plan that reads a table whole is right only while the
-            // table is small, and would be kept by a connection that prepared it then.
-            ("enable_seqscan", "off".to_owned()),
-            ("enable_bitmapscan", "off".to_owned()),
-            ("enable_hashjoin", "off".to_owned()),
-            ("enable_mergejoin", "off".to_owned()),
-        ]
     }
 }
 
@@ -84,16 +58,38 @@ pub struct Store {
 }
 
 impl Store {
-    /// Connects, and looks at nothing.
+    /// Connects to a database that is prepared: its schema is the one that this release knows, and the settings of the role
+    /// are in force.
+    ///
+    /// # Errors
+    /// `NotMigrated`, `DatabaseTooNew`, `SettingsMissing`; the address is wrong, or nobody answers there.
+    pub async fn connect(url: &str, options: StoreOptions) -> Result<Self, StoreError> {
+        let connect = connect_options(url, &options)?;
+        // By a connection of its own, because a pool does not tell why it could not make one.
+        check_once(&connect, options.acquire_timeout).await?;
+        let checked =
+            |most| pool_options(most, &options).after_connect(|connection, _| Box::pin(check(connection)));
+        Self::open(connect, checked(options.connections_max), checked(1)).await
+    }
+
+    /// Connects, and looks at nothing: for whoever prepares a database.
     ///
     /// # Errors
     /// The address is wrong, or nobody answers there.
-    pub async fn connect(url: &str, options: StoreOptions) -> Result<Self, StoreError> {
+    pub async fn connect_unprepared(url: &str, options: StoreOptions) -> Result<Self, StoreError> {
         let connect = connect_options(url, &options)?;
-        let pool = pool_options(options.connections_max, &options).connect_with(connect.clone()).await;
-        let term_pool = pool_options(1, &options).connect_lazy_with(connect);
+        Self::open(connect, pool_options(options.connections_max, &options), pool_options(1, &options)).await
+    }
+
+    async fn open(
+        connect: PgConnectOptions,
+        pool: PgPoolOptions,
+        term_pool: PgPoolOptions,
+    ) -> Result<Self, StoreError> {
+        let term_pool = term_pool.connect_lazy_with(connect.clone());
+        let pool = pool.connect_with(connect).await;
         Ok(Self {
-            pool: Pool::new(pool.map_err(StoreError::while_doing("connecting"))?),
+            pool: Pool::new(pool.map_err(StoreError::while_doing(CONNECTING))?),
             term_pool: Pool::new(term_pool),
             unreadable: UnreadableRows::default(),
         })
@@ -110,7 +106,8 @@ impl Store {
         self.pool.take().await.map_err(StoreError::while_doing(attempted))
     }
 
-    /// A connection outside the pool, without timeouts: for migrating, which waits for whoever migrates already.
+    /// A connection outside the pool, without timeouts: for migrating, which waits for whoever migrates already. It needs
+    /// the server itself, or a pooler that gives each client a connection of its own.
     pub(crate) fn patient_options(&self) -> PgConnectOptions {
         self.pool.connect_options().options([
             ("statement_timeout", "0"),
@@ -133,7 +130,34 @@ pub(crate) async fn begin<'c>(
 
 fn connect_options(url: &str, options: &StoreOptions) -> Result<PgConnectOptions, StoreError> {
     let parsed = PgConnectOptions::from_str(url).map_err(StoreError::invalid_url)?;
-    Ok(parsed.application_name(&options.application_name).options(options.settings()))
+    Ok(plain_options(parsed, &options.application_name))
+}
+
+/// Asks the server for nothing at the start that a pooler would refuse.
+pub(crate) fn plain_options(options: PgConnectOptions, application_name: &str) -> PgConnectOptions {
+    options.application_name(application_name).extra_float_digits(None)
+}
+
+async fn check_once(connect: &PgConnectOptions, limit: Duration) -> Result<(), StoreError> {
+    let checking = async {
+        let mut connection = connect.connect().await.map_err(StoreError::while_doing(CONNECTING))?;
+        let checked = check_prepared(&mut connection).await;
+        // Whether it is closed properly makes no difference to anybody.
+        let _ = connection.close().await;
+        checked
+    };
+    let timed_out = |_| StoreError::while_doing(CONNECTING)(sqlx::Error::PoolTimedOut);
+    timeout(limit, checking).await.map_err(timed_out)?
+}
+
+async fn check_prepared(connection: &mut PgConnection) -> Result<(), StoreError> {
+    check_schema(connection).await?;
+    check_settings(connection).await
+}
+
+/// For a pool, which gives up a connection that does not pass and writes why into the log.
+async fn check(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    check_settings(connection).await.map_err(|error| sqlx::Error::Configuration(Box::new(error)))
 }
 
 fn pool_options(connections_max: u32, options: &StoreOptions) -> PgPoolOptions {

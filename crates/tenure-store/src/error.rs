@@ -42,6 +42,20 @@ pub enum StoreError {
         /// The newest that this release knows.
         known: i64,
     },
+    /// The settings that every statement relies on are not in force for the role.
+    #[error(
+        "the settings of role {role} are not in force: run tenure migrate with --role {role} as a role that may alter it, or \
+         have somebody run: {statements}"
+    )]
+    SettingsMissing {
+        /// As which the connection was made.
+        role: String,
+        /// What makes them so, for connections that are made afterwards.
+        statements: String,
+        /// Why they could not be written, where that was tried.
+        #[source]
+        source: Option<Arc<sqlx::Error>>,
+    },
     /// A migration failed.
     #[error("migrating the database")]
     Migrate {
@@ -137,6 +151,7 @@ impl StoreError {
             Self::InvalidUrl { .. } => Reason::InvalidArgument,
             Self::NotMigrated { .. } => Reason::NotMigrated,
             Self::DatabaseTooNew { .. } => Reason::DatabaseTooNew,
+            Self::SettingsMissing { .. } => Reason::SettingsMissing,
             Self::TimelineChanged { .. } => Reason::TimelineChanged,
             Self::Migrate { .. }
             | Self::Data { .. }

@@ -14,6 +14,7 @@ mod installation;
 mod partition;
 mod pool;
 mod schema;
+mod settings;
 
 mod agent;
 mod append;
@@ -22,6 +23,7 @@ mod facts;
 mod job;
 mod journal;
 mod lease;
+mod notification;
 mod output;
 mod ready;
 mod submission;
@@ -37,10 +39,12 @@ pub use installation::Installation;
 pub use job::{JobFilter, JobRow};
 pub use journal::{RecordPage, StoredRecord, Tail, TailRow};
 pub use lease::{LapsedCursor, LapsedPage, LostGrant, RunSecret};
+pub use notification::{Heard, Listener};
 pub use output::{OutputChunk, OutputStream};
 pub use partition::PartitionReport;
 pub use ready::{DueReport, OverduePage};
 pub use schema::SchemaState;
+pub use settings::own_role_settings;
 pub use submission::{EagerClaim, NewJob, SubmissionKey, Submitted};
 pub use term::{
     AttachedTerm, ClosableTerm, ClosedTerm, LapsedTerm, NewTerm, Registered, Renewal, Standing, TermRefusal,

@@ -1,11 +1,13 @@
 //! The schema's version: what was applied, what this release knows, and the applying. Migrations are numbered and only go
 //! forward; they are embedded in the program.
 
-use sqlx::{migrate::Migrator, postgres::PgPoolOptions, query_file};
+use sqlx::{PgConnection, migrate::Migrator, postgres::PgPoolOptions, query_file};
 
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, settings::check_settings};
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+
+const READING: &str = "reading the version of the schema";
 
 /// Where the schema stands. Migrations are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,26 +24,31 @@ impl Store {
     /// # Errors
     /// `NotMigrated`, `DatabaseTooNew`, or the database does not answer.
     pub async fn check_schema(&self) -> Result<SchemaState, StoreError> {
-        let SchemaState { found, known } = self.read_schema().await?;
-        match found.cmp(&known) {
-            std::cmp::Ordering::Less => Err(StoreError::NotMigrated { found, known }),
-            std::cmp::Ordering::Equal => Ok(SchemaState { found, known }),
-            std::cmp::Ordering::Greater => Err(StoreError::DatabaseTooNew { found, known }),
-        }
+        check_schema(&mut *self.take(READING).await?).await
     }
 
-    /// Applies what is missing, notes the installation, makes the partitions. Two may race: one waits for the other.
+    /// Passes where the settings of the role are in force, for a connection that this store has already.
     ///
     /// # Errors
-    /// `DatabaseTooNew`, a migration that fails, or the database does not answer.
-    pub async fn migrate(&self) -> Result<SchemaState, StoreError> {
-        let SchemaState { found, known } = self.read_schema().await?;
+    /// `SettingsMissing`, or the database does not answer.
+    pub async fn check_settings(&self) -> Result<(), StoreError> {
+        check_settings(&mut *self.take(READING).await?).await
+    }
+
+    /// Applies what is missing, notes the installation, makes the partitions, and writes the settings of the role that
+    /// coordinators connect as; none: this one. Two may race: one waits for the other.
+    ///
+    /// # Errors
+    /// `DatabaseTooNew`, `SettingsMissing`, a migration that fails, or the database does not answer.
+    pub async fn migrate(&self, role: Option<&str>) -> Result<SchemaState, StoreError> {
+        let SchemaState { found, known } = read_schema(&mut *self.take(READING).await?).await?;
         if found > known {
             return Err(StoreError::DatabaseTooNew { found, known });
         }
         self.apply_migrations().await?;
         self.note_installation().await?;
         self.ensure_partitions(self.read_clock().await?).await?;
+        self.prepare_role(role).await?;
         self.check_schema().await
     }
 
@@ -53,15 +60,25 @@ impl Store {
         pool.close().await;
         applied.map_err(StoreError::migrate)
     }
+}
 
-    async fn read_schema(&self) -> Result<SchemaState, StoreError> {
-        let attempted = || StoreError::while_doing("reading the version of the schema");
-        let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
-        let row = query_file!("queries/installation/check_schema.sql").fetch_one(&self.pool).await;
-        if !row.map_err(attempted())?.migrated {
-            return Ok(SchemaState { found: 0, known });
-        }
-        let row = query_file!("queries/installation/read_schema.sql").fetch_one(&self.pool).await;
-        Ok(SchemaState { found: row.map_err(attempted())?.newest.unwrap_or_default(), known })
+/// Passes where the schema is the one that this release knows.
+pub(crate) async fn check_schema(connection: &mut PgConnection) -> Result<SchemaState, StoreError> {
+    let SchemaState { found, known } = read_schema(connection).await?;
+    match found.cmp(&known) {
+        std::cmp::Ordering::Less => Err(StoreError::NotMigrated { found, known }),
+        std::cmp::Ordering::Equal => Ok(SchemaState { found, known }),
+        std::cmp::Ordering::Greater => Err(StoreError::DatabaseTooNew { found, known }),
     }
+}
+
+async fn read_schema(connection: &mut PgConnection) -> Result<SchemaState, StoreError> {
+    let attempted = || StoreError::while_doing(READING);
+    let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
+    let row = query_file!("queries/installation/check_schema.sql").fetch_one(&mut *connection).await;
+    if !row.map_err(attempted())?.migrated {
+        return Ok(SchemaState { found: 0, known });
+    }
+    let row = query_file!("queries/installation/read_schema.sql").fetch_one(connection).await;
+    Ok(SchemaState { found: row.map_err(attempted())?.newest.unwrap_or_default(), known })
 }

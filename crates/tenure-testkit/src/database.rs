@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tenure_postgres::{Options, Server};
+use tenure_store::own_role_settings;
 
 use crate::template::{ensure_template, execute};
 
@@ -76,9 +77,12 @@ impl TestDatabase {
     /// # Errors
     /// When the first connection cannot be made.
     pub async fn connect(&self, max_connections: u32) -> anyhow::Result<PgPool> {
+        // The role's timeouts are for the store; a test may hold a lock for longer.
+        let patient = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
+        let options = PgConnectOptions::from_str(&self.url)?.options(patient.map(|name| (name, "0")));
         PgPoolOptions::new()
             .max_connections(max_connections)
-            .connect(&self.url)
+            .connect_with(options)
             .await
             .with_context(|| format!("could not connect to {}", self.url))
     }
@@ -95,6 +99,12 @@ impl TestDatabase {
             String::new()
         };
         execute(&mut connection, format!("CREATE DATABASE {name}{clause}")).await?;
+        if migrated {
+            // A clone takes no settings along.
+            for statement in own_role_settings(&name) {
+                execute(&mut connection, statement).await?;
+            }
+        }
         connection.close().await?;
         let url = replace_database(admin_url, &name);
         Ok(Self { name, admin, url, _server: server })

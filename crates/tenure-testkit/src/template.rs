@@ -52,8 +52,8 @@ async fn build_if_absent(
     execute(admin, format!("CREATE DATABASE {draft}")).await?;
     // By the store itself, which also notes the installation and makes the partitions.
     let url = options.clone().database(&draft).to_url_lossy();
-    let store = Store::connect(url.as_str(), StoreOptions::default()).await?;
-    let migrated = store.migrate().await;
+    let store = Store::connect_unprepared(url.as_str(), StoreOptions::default()).await?;
+    let migrated = store.migrate(None).await;
     store.close().await;
     migrated.context("could not migrate the template for test databases")?;
     execute(admin, format!("ALTER DATABASE {draft} RENAME TO {name}")).await

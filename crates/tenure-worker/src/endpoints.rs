@@ -1,5 +1,6 @@
-//! The coordinators that a worker may use. Any of them will do: each attempt takes the next in turn, because whatever is
-//! wrong with one says nothing about another. It keeps no connection and remembers no failure.
+//! The coordinators that a worker may use. Any of them will do: the first attempt takes one at random, so that workers with
+//! the same list spread over it, and each later attempt the next in turn, because whatever is wrong with one says nothing
+//! about another. It keeps no connection and remembers no failure.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -36,7 +37,8 @@ impl Endpoints {
         }
         let addresses: Vec<String> = given.iter().map(|address| complete_address(address)).collect();
         let targets = addresses.iter().map(|address| parse_target(address)).collect::<Result<_, _>>()?;
-        Ok(Self { addresses, targets, next: AtomicUsize::new(0) })
+        let next = AtomicUsize::new(rand::random_range(0..targets.len()));
+        Ok(Self { addresses, targets, next })
     }
 
     /// The addresses, complete with their scheme.

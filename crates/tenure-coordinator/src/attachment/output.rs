@@ -11,7 +11,6 @@ use std::{
 };
 
 use tenure_core::{
-    id::{JobId, Tenant},
     limits::{OUTPUT_BATCH_MAX_CHUNKS, OUTPUT_CHUNK_MAX_BYTES, OUTPUT_WINDOW_BYTES},
     reason::Reason,
     refusal::Refusal,
@@ -94,14 +93,10 @@ impl OutputWriter {
             *seen = chunk.chunk.max(*seen);
         }
         for (run, chunk) in last {
-            self.wake_followers(&run.tenant, run.job);
+            self.parts.wakes.wake_watchers(run.job);
             let run = Some(write_run_ref(&run));
             self.attached.send(Message::OutputWritten(v1::OutputWritten { run, chunk }));
         }
-    }
-
-    fn wake_followers(&self, tenant: &Tenant, job: JobId) {
-        self.parts.wakes.wake_watchers(tenant, job);
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn keep_clock(parts: Parts) {
         match (parts.readiness.set(ready), ready) {
             (true, true) => {
                 tracing::info!("the database answers again");
-                parts.wakes.note_ready();
+                parts.wakes.look_at_everything();
             }
             (true, false) => tracing::warn!(error = words, "the database does not answer"),
             (false, _) => {}

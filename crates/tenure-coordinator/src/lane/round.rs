@@ -136,7 +136,7 @@ impl Lane {
     /// The memory follows what was written, and others hear of it.
     fn note_applied(&mut self, key: &JobKey, append: &Append, facts: Option<&JobFacts>) {
         self.advance_memory(key, append);
-        self.parts.wakes.wake_watchers(&key.0, key.1);
+        self.parts.wakes.wake_watchers(key.1);
         match &append.changes.ready {
             ReadyChange::Insert { not_before: None, .. } => self.parts.wakes.note_ready(),
             ReadyChange::Insert { not_before: Some(_), .. } | ReadyChange::Keep | ReadyChange::Delete => {}

@@ -16,8 +16,8 @@ use tonic::Status;
 
 use crate::coordinator::{Parts, stopping};
 
-/// The poll behind the wake-ups.
-const POLL: Duration = Duration::from_secs(1);
+/// The pause between two looks at a job that is over.
+const PAUSE_AFTER_END: Duration = Duration::from_secs(1);
 /// Chunks that are read at once; with the largest chunks 1 MiB, because a reader that is slow keeps them.
 const PAGE: u32 = 16;
 /// Output that was sent before the end of its run is durable before that end; only what a broken stream left behind comes
@@ -66,7 +66,7 @@ struct OutputReader {
 
 impl OutputReader {
     async fn run_to_end(&mut self) -> Result<(), Refusal> {
-        let mut watch = self.parts.wakes.watch_job(&self.wish.tenant, self.wish.job);
+        let mut watch = self.parts.wakes.watch_job(self.wish.job);
         loop {
             // The job is read before its output: what it says about its end holds for what is read after it.
             let row = self.parts.store.read_job(&self.wish.tenant, self.wish.job);
@@ -86,7 +86,8 @@ impl OutputReader {
                 () = self.sender.closed() => return Ok(()),
                 () = self.parts.stopping.cancelled() => return Err(stopping()),
                 () = watch.changed() => {}
-                () = tokio::time::sleep(POLL) => {}
+                () = self.parts.poll.pause() => {}
+                () = tokio::time::sleep(PAUSE_AFTER_END), if self.looks_after_end > 0 => {}
             }
         }
     }

@@ -1,8 +1,6 @@
 //! Watching a job: its records from a seq on, and then what is added, without gap and repeat, until the job is sealed.
-//! Wake-ups of this coordinator make it quick; what others wrote is found by a poll behind them. A reader that goes on from
+//! Wake-ups make it quick, whoever wrote; a poll stands behind them. A reader that goes on from
 //! seq N asks for N + 1, here or elsewhere. Neighbours: `job_service`, `wake`.
-
-use std::time::Duration;
 
 use tenure_core::{
     id::{JobId, Seq, Tenant},
@@ -15,8 +13,6 @@ use tonic::Status;
 use super::job_view::write_record;
 use crate::coordinator::{Parts, stopping};
 
-/// The poll behind the wake-ups.
-const POLL: Duration = Duration::from_secs(1);
 /// Records that are read at once.
 const PAGE: u32 = 200;
 
@@ -24,7 +20,7 @@ type Sender = mpsc::Sender<Result<v1::WatchJobResponse, Status>>;
 
 /// Sends records until the job is sealed and everything is sent, or the caller leaves.
 pub(crate) async fn watch_records(parts: Parts, tenant: Tenant, job: JobId, from: Seq, sender: Sender) {
-    let mut watch = parts.wakes.watch_job(&tenant, job);
+    let mut watch = parts.wakes.watch_job(job);
     let mut next = from;
     loop {
         match send_new(&parts, &tenant, job, &mut next, &sender).await {
@@ -36,7 +32,7 @@ pub(crate) async fn watch_records(parts: Parts, tenant: Tenant, job: JobId, from
             () = sender.closed() => return,
             () = parts.stopping.cancelled() => return end_with(&sender, &stopping()).await,
             () = watch.changed() => {}
-            () = tokio::time::sleep(POLL) => {}
+            () = parts.poll.pause() => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The one writer of submissions: while a statement is on its way, what arrives is collected, and goes as one. A batch that
-//! the database refuses is halved until the one that it refuses stands alone. Grants go out after the commit is known.
+//! lost against another transaction goes again whole; one that the database refuses is halved until the one that it refuses
+//! stands alone; one that was kept from its locks is sent again once, because nothing of it was written. Grants go out after the commit is known.
 //! Neighbours: `submission` queues, `eager` matches, `grant` hands over.
 
 use std::collections::VecDeque;
@@ -20,8 +21,10 @@ use crate::{
     patience::{Unanswered, within},
 };
 
-/// How often a batch is sent whole again where somebody took a position of it.
+/// How often a batch is sent whole where somebody took a position of it, or it was given up in favour of another.
 const ATTEMPTS_MAX: u32 = 3;
+/// How often it is sent where somebody kept what it needs: each attempt waits the whole lock timeout.
+const LOCK_ATTEMPTS_MAX: u32 = 2;
 
 /// The writer.
 pub(super) struct Writer {
@@ -127,7 +130,12 @@ impl Writer {
         let mut attempts = 1;
         loop {
             match within(self.parts.store.submit_jobs(piece)).await? {
-                Err(StoreError::PositionTaken { .. }) if attempts < ATTEMPTS_MAX => attempts += 1,
+                Err(StoreError::PositionTaken { .. } | StoreError::Deadlock { .. })
+                    if attempts < ATTEMPTS_MAX =>
+                {
+                    attempts += 1;
+                }
+                Err(StoreError::LockTimeout { .. }) if attempts < LOCK_ATTEMPTS_MAX => attempts += 1,
                 outcome => return outcome.map_err(Failed::Store),
             }
         }

@@ -28,21 +28,47 @@ pub(crate) struct Fleet {
     pub(crate) coordinator: RunningCoordinator,
     pub(crate) channel: Channel,
     database: TestDatabase,
+    /// How every coordinator's settings differ from the defaults.
+    change: Box<dyn Fn(&mut CoordinatorOptions)>,
 }
 
 impl Fleet {
     /// A fresh database, one coordinator, and an agent `plain`.
     pub(crate) async fn start() -> Self {
-        let database = TestDatabase::create().await.unwrap();
-        let (coordinator, channel) = start_coordinator(database.url()).await;
-        let fleet = Self { coordinator, channel, database };
+        Self::start_with(|_| {}).await
+    }
+
+    /// The same with other settings of the coordinator.
+    pub(crate) async fn start_with(change: impl Fn(&mut CoordinatorOptions) + 'static) -> Self {
+        Self::start_on(TestDatabase::create().await.unwrap(), change).await
+    }
+
+    /// The same on a database that is there.
+    pub(crate) async fn start_on(
+        database: TestDatabase,
+        change: impl Fn(&mut CoordinatorOptions) + 'static,
+    ) -> Self {
+        let (coordinator, channel) = start_coordinator_with(database.url(), &change).await;
+        let fleet = Self { coordinator, channel, database, change: Box::new(change) };
         fleet.apply("plain", PLAIN_AGENT).await;
         fleet
     }
 
     /// Another coordinator on the same database.
     pub(crate) async fn start_another(&self) -> (RunningCoordinator, Channel) {
-        start_coordinator(self.database.url()).await
+        start_coordinator_with(self.database.url(), &self.change).await
+    }
+
+    /// The same with settings of its own.
+    pub(crate) async fn start_another_with(
+        &self,
+        change: impl FnOnce(&mut CoordinatorOptions),
+    ) -> (RunningCoordinator, Channel) {
+        start_coordinator_with(self.database.url(), change).await
+    }
+
+    pub(crate) fn database_url(&self) -> &str {
+        self.database.url()
     }
 
     /// The database, to look into and to move clocks in.
@@ -115,7 +141,15 @@ impl Fleet {
 }
 
 pub(crate) async fn start_coordinator(database_url: &str) -> (RunningCoordinator, Channel) {
-    let options = CoordinatorOptions::new(database_url, "127.0.0.1:0".parse().unwrap());
+    start_coordinator_with(database_url, |_| {}).await
+}
+
+async fn start_coordinator_with(
+    database_url: &str,
+    change: impl FnOnce(&mut CoordinatorOptions),
+) -> (RunningCoordinator, Channel) {
+    let mut options = CoordinatorOptions::new(database_url, "127.0.0.1:0".parse().unwrap());
+    change(&mut options);
     let coordinator = Coordinator::start(options).await.unwrap();
     let channel = Endpoint::from_shared(format!("http://{}", coordinator.local_addr()))
         .unwrap()

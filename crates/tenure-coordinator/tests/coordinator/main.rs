@@ -28,4 +28,6 @@ mod recovery;
 mod reading;
 
 mod outage;
+mod plural;
+mod pooler;
 mod start;

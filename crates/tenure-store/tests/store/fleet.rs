@@ -450,6 +450,13 @@ pub(crate) fn applied(outcome: &AppendOutcome) -> Option<Seq> {
 
 /// A store whose statements wait longer for locks than those of a coordinator, for tests that hold one on purpose.
 pub(crate) async fn patient_store(fleet: &Fleet) -> Store {
-    let options = StoreOptions { lock_timeout: Duration::from_secs(9), ..StoreOptions::default() };
-    Store::connect(fleet.db.url(), options).await.unwrap()
+    let url = waiting_for_locks(fleet, Duration::from_secs(9));
+    Store::connect_unprepared(&url, StoreOptions::default()).await.unwrap()
+}
+
+/// The database's address for connections that wait so long for locks.
+pub(crate) fn waiting_for_locks(fleet: &Fleet, limit: Duration) -> String {
+    let url = fleet.db.url();
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}options[lock_timeout]={}", limit.as_millis())
 }

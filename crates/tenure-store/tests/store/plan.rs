@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, postgres::PgConnectOptions};
-use tenure_store::StoreOptions;
 
 use crate::fleet::Fleet;
 
@@ -123,10 +122,10 @@ async fn analyze(fleet: &Fleet) {
     sqlx::query(AssertSqlSafe(sql)).execute(&fleet.pool).await.unwrap();
 }
 
-/// A connection with the settings of the store's own.
+/// A connection with the settings of the store's own, which stand on the role.
 async fn connect_like_the_store(fleet: &Fleet) -> PgConnection {
     let options: PgConnectOptions = fleet.db.url().parse().unwrap();
-    options.options(StoreOptions::default().settings()).connect().await.unwrap()
+    options.connect().await.unwrap()
 }
 
 async fn explain(connection: &mut PgConnection, expected: &Expected, mode: &str) -> Value {

@@ -6,13 +6,14 @@ use tenure_store::{Append, AppendOutcome, Store, StoreError, StoreOptions};
 
 use crate::{
     fence::{run_jobs, take_position},
-    fleet::{Fleet, Holder, applied, patient_store},
+    fleet::{Fleet, Holder, applied, patient_store, waiting_for_locks},
 };
 
 /// A store whose statements soon give up waiting for locks.
 async fn impatient_store(fleet: &Fleet) -> Store {
-    let options = StoreOptions { lock_timeout: Duration::from_millis(200), ..StoreOptions::default() };
-    Store::connect(fleet.db.url(), options).await.unwrap()
+    Store::connect(&waiting_for_locks(fleet, Duration::from_millis(200)), StoreOptions::default())
+        .await
+        .unwrap()
 }
 
 fn notes(holders: &mut [Holder]) -> Vec<Append> {

@@ -10,7 +10,7 @@ use crate::fleet::Fleet;
 
 async fn empty() -> (TestDatabase, Store) {
     let db = TestDatabase::create_empty().await.unwrap();
-    let store = Store::connect(db.url(), StoreOptions::default()).await.unwrap();
+    let store = Store::connect_unprepared(db.url(), StoreOptions::default()).await.unwrap();
     (db, store)
 }
 
@@ -39,7 +39,7 @@ async fn describe(db: &TestDatabase) -> Vec<String> {
 #[tokio::test]
 async fn fresh_schema_equals_one_that_was_migrated_step_by_step() {
     let (fresh, store) = empty().await;
-    store.migrate().await.unwrap();
+    store.migrate(None).await.unwrap();
     let (stepwise, store) = empty().await;
     let all =
         Migrator::new(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations"))).await.unwrap();
@@ -49,7 +49,7 @@ async fn fresh_schema_equals_one_that_was_migrated_step_by_step() {
         some.migrations = all.iter().take(count).cloned().collect::<Vec<_>>().into();
         some.run(&pool).await.unwrap();
     }
-    store.migrate().await.unwrap();
+    store.migrate(None).await.unwrap();
     let (fresh, stepwise) = (describe(&fresh).await, describe(&stepwise).await);
     assert!(fresh.len() > 100, "{fresh:#?}");
     assert_eq!(fresh, stepwise);
@@ -62,10 +62,10 @@ async fn database_that_is_not_migrated_is_named_and_then_migrated() {
         Err(StoreError::NotMigrated { found: 0, known }) => known,
         other => panic!("{other:?}"),
     };
-    let state = store.migrate().await.unwrap();
+    let state = store.migrate(None).await.unwrap();
     assert_eq!((state.found, state.known), (known, known));
     assert_eq!(store.check_schema().await.unwrap(), state);
-    assert_eq!(store.migrate().await.unwrap(), state, "once more changes nothing");
+    assert_eq!(store.migrate(None).await.unwrap(), state, "once more changes nothing");
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn database_of_a_newer_release_is_left_alone() {
     .execute(&fleet.pool)
     .await
     .unwrap();
-    for refused in [fleet.store.check_schema().await, fleet.store.migrate().await] {
+    for refused in [fleet.store.check_schema().await, fleet.store.migrate(None).await] {
         assert!(matches!(refused, Err(StoreError::DatabaseTooNew { found: 9999, .. })), "{refused:?}");
     }
 }
@@ -90,8 +90,8 @@ async fn two_who_migrate_at_once_both_succeed() {
         .map(|_| {
             let url = db.url().to_owned();
             tokio::spawn(async move {
-                let store = Store::connect(&url, StoreOptions::default()).await.unwrap();
-                store.migrate().await
+                let store = Store::connect_unprepared(&url, StoreOptions::default()).await.unwrap();
+                store.migrate(None).await
             })
         })
         .collect();

@@ -67,7 +67,7 @@ async fn installation_is_noted_once_and_tells_the_present_timeline() {
     let installation = fleet.store.read_installation().await.unwrap();
     assert_eq!(installation.timeline, installation.present_timeline);
     change_timeline(&fleet).await;
-    fleet.store.migrate().await.unwrap();
+    fleet.store.migrate(None).await.unwrap();
     let again = fleet.store.read_installation().await.unwrap();
     assert_eq!((again.timeline.as_str(), again.installed_at), ("000000FF", installation.installed_at));
 }
