@@ -31,13 +31,18 @@ impl Fleet {
     /// Starts PostgreSQL, a coordinator and these workers, and applies a fleet file with these agents. In their text,
     /// `SHARED` stands for a directory that tests and agents share.
     pub(crate) async fn start(agents: &str, workers: &[(&str, &[&str])]) -> Self {
-        let cluster = Cluster::start(program()).await.unwrap();
-        let mut fleet = Self { cluster };
-        fs::create_dir(fleet.shared()).unwrap();
-        fleet.apply(agents);
+        let mut fleet = Self::with_cluster(Cluster::start(program()).await.unwrap(), agents);
         for (name, arguments) in workers {
             fleet.cluster.start_worker(name, arguments).unwrap();
         }
+        fleet
+    }
+
+    /// A fleet on a cluster with a coordinator, with these agents applied.
+    pub(crate) fn with_cluster(cluster: Cluster, agents: &str) -> Self {
+        let fleet = Self { cluster };
+        fs::create_dir(fleet.shared()).unwrap();
+        fleet.apply(agents);
         fleet
     }
 

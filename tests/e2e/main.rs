@@ -16,3 +16,4 @@ mod chaos;
 mod database;
 mod fencing;
 mod jobs;
+mod replicas;

@@ -7,6 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 use clap::Args;
 use serde_json::json;
 use tenure_coordinator::{Coordinator, CoordinatorOptions, StartError};
+use tenure_core::reason::Reason;
 
 use crate::{
     context::Context,
@@ -60,12 +61,16 @@ pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) ->
     let http = listener.local_addr()?;
     tokio::spawn(probes::serve(listener, started.readiness()));
     print_ready(context, started.local_addr(), http)?;
-    signals.next().await;
+    let ended = tokio::select! {
+        () = signals.next() => Ok(()),
+        () = started.await_end() => Err(explain_defect()),
+    };
+    tracing::info!("the coordinator drains: no new calls and grants; a second signal ends it at once");
     tokio::select! {
         () = started.shutdown(SHUTDOWN_GRACE) => {}
         () = signals.next() => {}
     }
-    Ok(())
+    ended
 }
 
 /// Says where it listens: port 0 has become a number. Whoever started it may wait for this line.
@@ -76,6 +81,10 @@ fn print_ready(context: &Context, listen: SocketAddr, http: SocketAddr) -> Resul
     context
         .printer
         .line(&format!("the coordinator is ready at http://{listen} (probes at http://{http}/readyz)"))
+}
+
+fn explain_defect() -> Failure {
+    Failure::new(Reason::Internal, "a part of the coordinator ended by a defect, which its log names")
 }
 
 fn explain_start(error: &StartError) -> Failure {
