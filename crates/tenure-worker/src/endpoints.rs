@@ -36,7 +36,8 @@ impl Endpoints {
             return Err(InvalidEndpoint { given: String::new(), source: None });
         }
         let addresses: Vec<String> = given.iter().map(|address| complete_address(address)).collect();
-        let targets = addresses.iter().map(|address| parse_target(address)).collect::<Result<_, _>>()?;
+        let targets: Vec<Endpoint> =
+            addresses.iter().map(|address| parse_target(address)).collect::<Result<_, _>>()?;
         let next = AtomicUsize::new(rand::random_range(0..targets.len()));
         Ok(Self { addresses, targets, next })
     }
