@@ -1,7 +1,11 @@
 //! Several coordinators: one that is killed, asked to stop, or frozen with a grant in its hands costs no job anything, and
 //! what happens at one starts work at another without a poll. Polls are longer than a test's patience where none may help.
 
-use std::{fs, net::TcpListener, process::Stdio, time::Duration};
+use std::{
+    fs,
+    net::TcpListener,
+    process::{Child, Stdio},
+};
 
 use nix::sys::signal::{Signal, kill};
 use tenure_postgres::Options;
@@ -38,6 +42,12 @@ impl Fleet {
         let output = self.cluster.tenure_at(&endpoint, &["submit", agent]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    }
+
+    fn begin_to_submit(&self, coordinator: &str, agent: &str) -> Child {
+        let endpoint = self.cluster.endpoint(coordinator).unwrap();
+        let mut submitting = self.cluster.tenure_at(&endpoint, &["submit", agent]);
+        submitting.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     fn start_worker_at(&mut self, coordinator: &str) {
@@ -131,35 +141,29 @@ async fn start_through_proxy() -> (Fleet, Proxy) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_in_the_hands_of_a_frozen_coordinator_comes_too_late_when_it_thaws() {
-    let (mut fleet, database) = start_through_proxy().await;
-    let url = fleet.cluster.postgres.url("postgres");
-    fleet.cluster.start_coordinator_with("c2", &url, &[]).await.unwrap();
+    let mut fleet = start(&[], &[]).await;
     let coordinator = Proxy::start(fleet.cluster.coordinator_address("c1").unwrap()).await.unwrap();
-    fleet.cluster.start_worker_at("w1", &coordinator.endpoint(), &["--slots", "1"]).unwrap();
-    wait_for_log(&fleet, "c1", "a worker attached").await;
+    fleet.cluster.start_worker_at("w1", &coordinator.endpoint(), &["--slots", "2"]).unwrap();
+    wait_until_claimed_at_once(&fleet).await;
 
     // The claim is committed, and c1 is frozen before it hears of that.
-    let late = Duration::from_secs(2);
-    database.treat(Treatment::Delay { to_server: Duration::ZERO, to_client: late });
-    let submitting = fleet
-        .cluster
-        .tenure_at(&fleet.cluster.endpoint("c1").unwrap(), &["submit", "patient"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut submitting = submitting.unwrap();
-    let job = wait_for_lease(&fleet).await;
+    let mut lock = fleet.cluster.database.begin().await.unwrap();
+    sqlx::query("LOCK TABLE leases IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    let mut submitting = fleet.begin_to_submit("c1", "patient");
+    wait_for_blocked_submission(&fleet).await;
     fleet.cluster.freeze_coordinator("c1").unwrap();
-    assert!(!fleet.log("c1").contains("granted a run"));
+    lock.rollback().await.unwrap();
+    let job = wait_for_lease(&fleet).await;
+    let granted = format!("granted a run job={job}");
+    assert!(!fleet.log("c1").contains(&granted));
 
     // The worker moves on, says that it knows of no such run, and is granted another.
     coordinator.redirect(fleet.cluster.coordinator_address("c2").unwrap());
     coordinator.cut();
     wait_for_line(&fleet.shared().join("starts")).await;
 
-    database.treat(Treatment::Pass);
     fleet.cluster.thaw_coordinator("c1").unwrap();
-    wait_for_log(&fleet, "c1", "granted a run").await;
+    wait_for_log(&fleet, "c1", &granted).await;
     fleet.let_go();
     fleet.wait_for_state(job, "succeeded").await;
     assert_eq!(fleet.starts(), 1, "the late grant was refused");
@@ -174,9 +178,37 @@ async fn a_grant_in_the_hands_of_a_frozen_coordinator_comes_too_late_when_it_tha
         "job_concluded",
     ];
     assert_eq!(kinds, expected);
-    // Its answer may or may not have come, and nobody asked for it.
-    let _ = submitting.kill();
-    let _ = submitting.wait();
+    assert!(submitting.wait().unwrap().success());
+}
+
+/// Returns once a submission at `c1` is claimed by the statement that stores it, which takes no number in the queue.
+async fn wait_until_claimed_at_once(fleet: &Fleet) {
+    let queue_number = async || {
+        let statement = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM queue_numbers";
+        sqlx::query_scalar::<_, i64>(statement).fetch_one(&fleet.cluster.database).await.unwrap()
+    };
+    wait_for("a job that took no number in the queue", PATIENCE, async || {
+        let before = queue_number().await;
+        let job = fleet.submit_to("c1", "quick");
+        fleet.wait_for_state(job, "succeeded").await;
+        let after = queue_number().await;
+        if after == before { Ok(()) } else { Err(after) }
+    })
+    .await;
+}
+
+async fn wait_for_blocked_submission(fleet: &Fleet) {
+    wait_for("the submission to wait for a lock", PATIENCE, async || {
+        let blocked: i64 = sqlx::query_scalar(
+            "SELECT count(pid) FROM pg_stat_activity
+             WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO jobs%' AND pid <> pg_backend_pid()",
+        )
+        .fetch_one(&fleet.cluster.database)
+        .await
+        .unwrap();
+        if blocked > 0 { Ok(()) } else { Err("none") }
+    })
+    .await;
 }
 
 /// The one job, once somebody holds it.
@@ -195,14 +227,7 @@ async fn wait_for_lease(fleet: &Fleet) -> uuid::Uuid {
 async fn a_second_signal_ends_a_coordinator_that_still_waits_for_its_database() {
     let (mut fleet, database) = start_through_proxy().await;
     database.treat(Treatment::Stall);
-    let endpoint = fleet.cluster.endpoint("c1").unwrap();
-    let submitting = fleet
-        .cluster
-        .tenure_at(&endpoint, &["submit", "quick"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut submitting = submitting.unwrap();
+    let mut submitting = fleet.begin_to_submit("c1", "quick");
     wait_for_log(&fleet, "c1", "the database does not answer").await;
     let pid = fleet.cluster.coordinator_pid("c1").unwrap();
     kill(pid, Signal::SIGTERM).unwrap();
