@@ -201,7 +201,7 @@ async fn wait_for_blocked_submission(fleet: &Fleet) {
     wait_for("the submission to wait for a lock", PATIENCE, async || {
         let blocked: i64 = sqlx::query_scalar(
             "SELECT count(pid) FROM pg_stat_activity
-             WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO jobs%' AND pid <> pg_backend_pid()",
+             WHERE wait_event_type = 'Lock' AND query LIKE '-- Stores a batch of submissions%' AND pid <> pg_backend_pid()",
         )
         .fetch_one(&fleet.cluster.database)
         .await
