@@ -18,10 +18,12 @@
 //! lets it be performed again is written together with the next announcement.
 //! Neighbours: `record` has the records, `settlement` what a doubt makes of a job, the worker performs.
 
+mod act;
 mod announcement;
 mod doubt;
 mod key;
 
+pub use act::{ActRefused, EffectAct, EffectMark, Standing, follow_act};
 pub use announcement::{Announcement, LastAttempt, Outcome, decide_announcement};
 pub use doubt::{Doubt, DoubtRef, Doubts};
 pub use key::{EffectKey, InvalidKey};
@@ -106,6 +108,22 @@ pub enum Compensation {
     Pivot,
     /// It is unnecessary.
     Unnecessary,
+}
+
+impl Compensation {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Undeclared, Self::Undo, Self::Pivot, Self::Unnecessary];
+
+    /// The word, as stored and shown.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Undeclared => "undeclared",
+            Self::Undo => "undo",
+            Self::Pivot => "pivot",
+            Self::Unnecessary => "unnecessary",
+        }
+    }
 }
 
 /// What is declared about an effect with its announcement.

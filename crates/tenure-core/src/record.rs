@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     chain::value_digest,
-    effect::{Compensation, Disposition, DoubtRef, EffectKey, EffectRecovery},
+    effect::{Compensation, Declared, Disposition, DoubtRef, EffectAct, EffectKey, EffectMark, EffectRecovery},
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
@@ -346,19 +346,58 @@ pub struct Draft {
     pub kind: RecordKind,
     /// What lies beside it; its reference is in `kind`.
     pub value: Option<SaltedValue>,
+    /// Of an announcement: SHA-256 of what is performed. It stands in the effect's row and not in the record, or a command
+    /// could be guessed from the chain after it was erased.
+    pub request: Option<Digest>,
 }
 
 impl Draft {
     /// A draft with nothing beside it.
     #[must_use]
     pub const fn bare(kind: RecordKind) -> Self {
-        Self { kind, value: None }
+        Self { kind, value: None, request: None }
     }
 
     /// A draft with a value beside it; `kind` gets the value's reference.
     #[must_use]
     pub fn with_value(value: SaltedValue, kind: impl FnOnce(ValueRef) -> RecordKind) -> Self {
-        Self { kind: kind(value.reference()), value: Some(value) }
+        Self { kind: kind(value.reference()), value: Some(value), request: None }
+    }
+}
+
+impl RecordKind {
+    /// What the record says about an effect, where it is about one. `request` is the digest of what is performed.
+    #[must_use]
+    pub fn effect_mark(&self, request: Option<Digest>) -> Option<EffectMark> {
+        let (key, attempt, act) = match self {
+            Self::EffectStarted { key, attempt, recovery, mutates, tool, compensation, .. } => {
+                let declared =
+                    Declared { recovery: *recovery, mutates: *mutates, compensation: *compensation };
+                (key, attempt, EffectAct::Announced { declared, tool: tool.clone(), request: request? })
+            }
+            Self::EffectDone { key, attempt, .. } => (key, attempt, EffectAct::Done),
+            Self::EffectFailed { key, attempt, disposition, .. } => {
+                (key, attempt, EffectAct::Failed(*disposition))
+            }
+            Self::EffectReconciled { key, attempt, verdict, .. } => {
+                (key, attempt, EffectAct::Reconciled(*verdict))
+            }
+            Self::JobAdmitted { .. }
+            | Self::PlanFrozen { .. }
+            | Self::RunStarted { .. }
+            | Self::Note { .. }
+            | Self::EffectsUnasked { .. }
+            | Self::QuarantineDecided { .. }
+            | Self::ChildGone { .. }
+            | Self::RunInterrupted { .. }
+            | Self::RecoveryDenied { .. }
+            | Self::GrantReleased { .. }
+            | Self::DeadlineDenied { .. }
+            | Self::CancelRequested { .. }
+            | Self::OperatorActed { .. }
+            | Self::JobConcluded { .. } => return None,
+        };
+        Some(EffectMark { key: key.clone(), attempt: *attempt, act })
     }
 }
 

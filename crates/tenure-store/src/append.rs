@@ -11,9 +11,10 @@
 //!
 //! A writer that acts on an old head finds the next position taken and is filtered out; one that races for it waits for the
 //! primary key and loses the whole batch, which is then sent again with the competitor visible. `group` joins one job's
-//! appends, `columns` turns groups into arrays, `refusal` tells apart, `retry` sends again.
+//! appends, `columns` and `effect` turn groups into arrays, `refusal` tells apart, `retry` sends again.
 
 mod columns;
+mod effect;
 mod group;
 mod refusal;
 mod retry;
@@ -21,12 +22,14 @@ mod retry;
 use sqlx::query_file;
 use tenure_core::{
     chain::Head,
+    effect::ActRefused,
     id::{Digest, Epoch, Generation, JobId, Seq, Tenant, WorkerName},
     plan::Changes,
     record::SealedRecord,
 };
 
 use columns::{JobColumns, RecordColumns};
+use effect::EffectColumns;
 use group::{Group, group_appends};
 
 use crate::{Store, StoreError, stored::from_bigint};
@@ -85,6 +88,8 @@ pub enum AppendOutcome {
         /// The present epoch.
         epoch: Epoch,
     },
+    /// What stands of an effect does not admit what a record says about it.
+    EffectRefused(ActRefused),
     /// The job takes no more records.
     Sealed,
     /// There is no such job.
@@ -110,7 +115,7 @@ impl Store {
     /// changes the lease, the queue or the state is answered with `Conflict`.
     ///
     /// # Errors
-    /// `PositionTaken`: nothing was written, send the batch again. `Data`: nothing was written. `TimelineChanged`.
+    /// `PositionTaken`: nothing was written, send the batch again. `Data`, `AlreadyAnnounced`: nothing was written. `TimelineChanged`.
     /// `Unavailable`: whether it was written is not known; sending identical bytes again is safe, and answers `Conflict`
     /// where it was.
     pub async fn append_records(&self, batch: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
@@ -145,6 +150,7 @@ impl Store {
         }
         let job = JobColumns::of(batch, groups);
         let record = RecordColumns::of(batch, groups);
+        let effect = EffectColumns::of(batch, groups);
         let rows = query_file!(
             "queries/journal/append_records.sql",
             &job.no,
@@ -183,7 +189,23 @@ impl Store {
             &record.bytes as _,
             &record.hash as _,
             &record.value as _,
-            &record.salt as _
+            &record.salt as _,
+            &effect.no,
+            &effect.tenant as _,
+            &effect.job,
+            &effect.seq,
+            &effect.epoch,
+            &effect.run,
+            &effect.key as _,
+            &effect.attempt,
+            &effect.need,
+            &effect.state as _,
+            &effect.disposition as _,
+            &effect.recovery as _,
+            &effect.mutates as _,
+            &effect.tool as _,
+            &effect.compensation as _,
+            &effect.request as _
         )
         .fetch_all(&self.pool)
         .await

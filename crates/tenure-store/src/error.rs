@@ -80,6 +80,18 @@ pub enum StoreError {
         /// What was attempted.
         attempted: &'static str,
     },
+    /// The batch announces an attempt at an effect that was announced before, and the unique index stopped it, behind the
+    /// check in the statement. Nothing was written, and sending it again changes nothing.
+    #[error("{attempted}: an attempt at an effect is announced a second time, and the index {index} stopped it")]
+    AlreadyAnnounced {
+        /// What was attempted.
+        attempted: &'static str,
+        /// The unique index.
+        index: String,
+        /// The cause.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
     /// Somebody else kept what the batch needs for longer than is waited. Nothing was written; the part of the batch that
     /// does not need it can be sent at once.
     #[error("{attempted}: what it needs was kept locked by another transaction")]
@@ -153,6 +165,7 @@ impl StoreError {
             Self::DatabaseTooNew { .. } => Reason::DatabaseTooNew,
             Self::SettingsMissing { .. } => Reason::SettingsMissing,
             Self::TimelineChanged { .. } => Reason::TimelineChanged,
+            Self::AlreadyAnnounced { .. } => Reason::EffectRefused,
             Self::Migrate { .. }
             | Self::Data { .. }
             | Self::UnknownValue { .. }
@@ -179,6 +192,9 @@ impl StoreError {
     }
 
     fn from_driver(attempted: &'static str, source: sqlx::Error) -> Self {
+        if let Some(index) = index_of_effects(&source) {
+            return Self::AlreadyAnnounced { attempted, index, source: Arc::new(source) };
+        }
         let blame = match &source {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
@@ -211,6 +227,13 @@ impl StoreError {
     pub(crate) fn seal(attempted: &'static str, source: tenure_core::record::SealError) -> Self {
         Self::Seal { attempted, source: Arc::new(source) }
     }
+}
+
+/// The unique index of `effects` (or of one of its partitions) that a statement violated, where it did.
+fn index_of_effects(error: &sqlx::Error) -> Option<String> {
+    let refusal = error.as_database_error().filter(|refusal| refusal.is_unique_violation())?;
+    let of_effects = refusal.table().is_some_and(|table| table == "effects" || table.starts_with("effects_"));
+    refusal.constraint().filter(|_| of_effects).map(str::to_owned)
 }
 
 /// What PostgreSQL's five-character code blames.

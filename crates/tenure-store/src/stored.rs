@@ -7,6 +7,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tenure_core::{
+    effect::{EffectRecovery, Outcome},
     id::{Digest, Tenant},
     job::State,
     plan::Fencing,
@@ -86,6 +87,18 @@ impl Reader {
             "kernel" => Ok(Fencing::Kernel),
             _ => Err(self.unknown("fencing", found)),
         }
+    }
+
+    /// How an attempt at an effect ended.
+    pub(crate) fn outcome(self, state: &str, disposition: Option<&str>) -> Result<Outcome, StoreError> {
+        let form = || format!("{state} {}", disposition.unwrap_or_default());
+        Outcome::of_stored(state, disposition).ok_or_else(|| self.unknown("outcome of an effect", form()))
+    }
+
+    /// What happens to an effect in doubt.
+    pub(crate) fn effect_recovery(self, found: String) -> Result<EffectRecovery, StoreError> {
+        let known = EffectRecovery::ALL.iter().copied().find(|recovery| recovery.word() == found);
+        known.ok_or_else(|| self.unknown("recovery of an effect", found))
     }
 
     /// A digest.

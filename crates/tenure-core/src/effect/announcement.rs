@@ -20,6 +20,72 @@ pub enum Outcome {
     Reconciled(Disposition),
 }
 
+impl Outcome {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Open,
+        Self::Done,
+        Self::Failed(Disposition::DidNotHappen),
+        Self::Failed(Disposition::InDoubt),
+        Self::Failed(Disposition::Landed),
+        Self::Reconciled(Disposition::DidNotHappen),
+        Self::Reconciled(Disposition::InDoubt),
+        Self::Reconciled(Disposition::Landed),
+    ];
+
+    /// What became of the world, where that is recorded apart.
+    #[must_use]
+    pub const fn disposition(self) -> Option<Disposition> {
+        match self {
+            Self::Open | Self::Done => None,
+            Self::Failed(disposition) | Self::Reconciled(disposition) => Some(disposition),
+        }
+    }
+
+    /// The state as stored.
+    #[must_use]
+    pub const fn state(self) -> &'static str {
+        match self {
+            Self::Open => "started",
+            Self::Done => "done",
+            Self::Failed(_) => "failed",
+            Self::Reconciled(_) => "reconciled",
+        }
+    }
+
+    /// True where nobody knows whether it happened.
+    #[must_use]
+    pub const fn is_in_doubt(self) -> bool {
+        match self {
+            Self::Open | Self::Failed(Disposition::InDoubt) | Self::Reconciled(Disposition::InDoubt) => true,
+            Self::Done | Self::Failed(_) | Self::Reconciled(_) => false,
+        }
+    }
+
+    /// The outcome as a sentence goes on with it.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Open => "has no outcome",
+            Self::Done => "was done",
+            Self::Failed(Disposition::DidNotHappen) => "failed and did not happen",
+            Self::Failed(Disposition::InDoubt) => "failed in doubt",
+            Self::Failed(Disposition::Landed) => "failed and took effect",
+            Self::Reconciled(Disposition::DidNotHappen) => "was found not to have happened",
+            Self::Reconciled(Disposition::InDoubt) => "could not be found out about",
+            Self::Reconciled(Disposition::Landed) => "was found to have taken effect",
+        }
+    }
+
+    /// The outcome that is stored as this state and disposition; none: there is no such outcome.
+    #[must_use]
+    pub fn of_stored(state: &str, disposition: Option<&str>) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|outcome| {
+            outcome.state() == state && outcome.disposition().map(Disposition::word) == disposition
+        })
+    }
+}
+
 /// The last attempt under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastAttempt {
@@ -98,11 +164,6 @@ impl LastAttempt {
     /// True where nobody knows whether it happened.
     #[must_use]
     pub const fn is_in_doubt(&self) -> bool {
-        match self.outcome {
-            Outcome::Open
-            | Outcome::Failed(Disposition::InDoubt)
-            | Outcome::Reconciled(Disposition::InDoubt) => true,
-            Outcome::Done | Outcome::Failed(_) | Outcome::Reconciled(_) => false,
-        }
+        self.outcome.is_in_doubt()
     }
 }

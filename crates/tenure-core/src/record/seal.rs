@@ -3,9 +3,10 @@
 
 use jiff::Timestamp;
 
-use super::{Draft, Phase, Record, SaltedValue};
+use super::{Draft, Phase, Record, RecordKind, SaltedValue};
 use crate::{
     chain::Head,
+    effect::EffectMark,
     id::{Digest, Epoch, Generation, JobId, Run, Seq, Tenant},
     limits::{RECORD_MAX_BYTES, VALUE_MAX_BYTES},
 };
@@ -46,6 +47,8 @@ pub struct SealedRecord {
     pub hash: Digest,
     /// What lies beside it.
     pub value: Option<SaltedValue>,
+    /// What it says about an effect; the effect's row follows from it.
+    pub effect: Option<EffectMark>,
 }
 
 /// A record that is not to be written.
@@ -66,6 +69,12 @@ pub enum SealError {
         kind: &'static str,
         /// The value's size.
         bytes: usize,
+    },
+    /// An announcement does not say what is performed.
+    #[error("the {kind} record comes without the digest of what is performed")]
+    RequestMissing {
+        /// Its kind.
+        kind: &'static str,
     },
     /// The record could not be written as JSON.
     #[error("writing a {kind} record as JSON")]
@@ -107,6 +116,10 @@ fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Resu
     {
         return Err(SealError::ValueTooLarge { kind, bytes: value.value.len() });
     }
+    let effect = draft.kind.effect_mark(draft.request);
+    if effect.is_none() && matches!(draft.kind, RecordKind::EffectStarted { .. }) {
+        return Err(SealError::RequestMissing { kind });
+    }
     let record = Record {
         tenant: header.tenant.clone(),
         job: header.job,
@@ -135,5 +148,6 @@ fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Resu
         bytes,
         hash: next.hash,
         value: draft.value,
+        effect,
     })
 }

@@ -1,16 +1,22 @@
 -- Writes a batch of appends, and with each everything that follows from it in the derived rows.
 --
--- The first columns describe one job's append each ($1 … $23), the others its records ($24 … $37), which name it by
--- its number. An append is admitted where the timeline and the writer's generation are the present ones, the guard on the
--- lease holds, the head that the writer remembers exists with its hash, and the next position is free.
+-- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
+-- about effects ($38 … $53); both name it by its number. An append is admitted where the timeline and the writer's
+-- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
+-- the next position is free, and what stands of each effect admits what is said about it ($46):
+--   0 a first announcement: nothing stands under the key        1 a further one: the attempt before did not happen
+--   2 an outcome: the attempt is open                           3 a verdict: it is open, or failed in doubt
+--   4 an announcement beside the verdict on the attempt before  5 a failure in doubt: as 2, and no later run performs it again
+-- The primary key of `effects` stands behind that: a second announcement that came this far fails the statement.
 --
 -- Races: whoever else writes to the same job takes the next position too, and the primary key of `journal` settles it: the
 -- loser waits for the winner's commit and fails as a whole with a unique violation. So the guard may be judged by this
 -- statement's snapshot: whatever would make it untrue takes a position. Everything derived waits for
 -- what the insert returned. Locks are taken in one order (ready rows to be deleted, positions, then rows that
--- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock.
+-- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock. Whatever is written
+-- about an effect has a position of its job, so what stands of it may be judged by the snapshot too.
 --
--- Indexes: the primary keys of `leases`, `journal`, `jobs`, `ready`. The look-ups are scalar subqueries, not joins, so that
+-- Indexes: the primary keys of `leases`, `journal`, `jobs`, `ready`, `effects`. The look-ups are scalar subqueries, not joins, so that
 -- no plan reads a table whole.
 WITH present AS MATERIALIZED (
     SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
@@ -39,6 +45,50 @@ unqueued AS MATERIALIZED (
     WHERE a.ready_change = 2
     ORDER BY r.tenant, r.job
     FOR UPDATE OF r
+),
+said AS MATERIALIZED (
+    SELECT
+        m.no, m.tenant, m.job, m.seq, m.epoch, m.run, m.key, m.attempt, m.need, m.state, m.disposition, m.recovery,
+        m.mutates, m.tool, m.compensation, m.request
+    FROM unnest(
+        $38::bigint[], $39::text[], $40::uuid[], $41::bigint[], $42::bigint[], $43::integer[], $44::text[],
+        $45::integer[], $46::smallint[], $47::text[], $48::text[], $49::text[], $50::boolean[], $51::text[],
+        $52::text[], $53::bytea[]
+    ) AS m (
+        no, tenant, job, seq, epoch, run, key, attempt, need, state, disposition, recovery, mutates, tool,
+        compensation, request
+    )
+),
+barred AS MATERIALIZED (
+    SELECT m.no
+    FROM said AS m
+    WHERE CASE m.need
+        WHEN 0 THEN (
+            SELECT count(e.attempt) FROM effects AS e
+            WHERE e.tenant = m.tenant AND e.job = m.job AND e.key = m.key
+        ) = 0
+        WHEN 1 THEN (
+            SELECT e.disposition FROM effects AS e
+            WHERE e.tenant = m.tenant AND e.job = m.job AND e.key = m.key AND e.attempt = m.attempt - 1
+        ) = 'did_not_happen' AND (
+            SELECT e.attempt FROM effects AS e
+            WHERE e.tenant = m.tenant AND e.job = m.job AND e.key = m.key AND e.attempt = m.attempt
+        ) IS NULL
+        WHEN 4 THEN (
+            SELECT e.attempt FROM effects AS e
+            WHERE e.tenant = m.tenant AND e.job = m.job AND e.key = m.key AND e.attempt = m.attempt
+        ) IS NULL
+        ELSE (
+            SELECT
+                CASE m.need
+                    WHEN 2 THEN e.state = 'started'
+                    WHEN 3 THEN e.state = 'started' OR (e.state = 'failed' AND e.disposition = 'in_doubt')
+                    WHEN 5 THEN e.state = 'started' AND e.recovery IN ('probe', 'ask')
+                END
+            FROM effects AS e
+            WHERE e.tenant = m.tenant AND e.job = m.job AND e.key = m.key AND e.attempt = m.attempt
+        )
+    END IS NOT TRUE
 ),
 admitted AS MATERIALIZED (
     SELECT
@@ -71,6 +121,7 @@ admitted AS MATERIALIZED (
             SELECT h.seq FROM journal AS h
             WHERE h.tenant = a.tenant AND h.job = a.job AND h.seq = a.head_seq + 1
         ) IS NULL
+        AND (a.no IN (SELECT b.no FROM barred AS b)) IS NOT TRUE
 ),
 written AS (
     INSERT INTO journal (
@@ -96,6 +147,25 @@ taken AS MATERIALIZED (
         a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
     FROM admitted AS a
     WHERE (SELECT count(w.seq) FROM written AS w) > 0
+),
+announced AS (
+    INSERT INTO effects (
+        tenant, job, key, attempt, state, recovery, mutates, tool, request, run, epoch, announced_seq, compensation
+    )
+    SELECT
+        m.tenant, m.job, m.key, m.attempt, m.state, m.recovery, m.mutates, m.tool, m.request, m.run, m.epoch, m.seq,
+        m.compensation
+    FROM said AS m
+    WHERE m.state = 'started' AND (m.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    ORDER BY m.tenant, m.job, m.key, m.attempt
+),
+ended_effects AS (
+    UPDATE effects AS e
+    SET state = m.state, disposition = m.disposition, outcome_seq = m.seq
+    FROM said AS m
+    WHERE m.state <> 'started'
+        AND (m.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+        AND e.tenant = m.tenant AND e.job = m.job AND e.key = m.key AND e.attempt = m.attempt
 ),
 released AS (
     UPDATE leases AS l

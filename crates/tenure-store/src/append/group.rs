@@ -10,7 +10,7 @@ use tenure_core::{
     plan::{JobChange, LeaseChange, ReadyChange},
 };
 
-use super::{Append, AppendOutcome};
+use super::{Append, AppendOutcome, effect::keys_of};
 
 /// Appends for one job that follow one another.
 #[derive(Debug, Clone)]
@@ -41,7 +41,10 @@ pub(super) fn group_appends(batch: &[Append]) -> (Vec<Group>, Vec<AppendOutcome>
     for (index, append) in batch.iter().enumerate() {
         let members = by_job.entry((&append.tenant, append.job)).or_default();
         let previous = members.last().map(|&last| &batch[last]);
-        if !append.records.is_empty() && previous.is_none_or(|previous| follows(previous, append)) {
+        if !append.records.is_empty()
+            && previous.is_none_or(|previous| follows(previous, append))
+            && speaks_of_others(batch, members, append)
+        {
             members.push(index);
         }
     }
@@ -59,6 +62,12 @@ fn follows(previous: &Append, append: &Append) -> bool {
         && previous.changes.lease == LeaseChange::Keep
         && previous.changes.ready == ReadyChange::Keep
         && previous.changes.job.as_ref().is_none_or(|change| change.state.is_none() && !change.concluded)
+}
+
+/// True where no member speaks of an effect that this append speaks of.
+fn speaks_of_others(batch: &[Append], members: &[usize], append: &Append) -> bool {
+    let keys = keys_of(append);
+    keys.is_empty() || members.iter().all(|&index| keys_of(&batch[index]).is_disjoint(&keys))
 }
 
 /// Joins the changes of one job's row; what comes later stands.

@@ -1,13 +1,18 @@
-//! Telling apart why an append was not admitted. "No row" is not an answer: the job is missing, sealed, another's, or its
-//! head has moved.
+//! Telling apart why an append was not admitted. "No row" is not an answer: the job is missing, sealed, another's, its head
+//! has moved, or what stands of an effect does not admit what is said about it.
+
+use std::collections::{BTreeMap, HashMap};
 
 use sqlx::query_file;
-use tenure_core::id::{Epoch, Generation};
+use tenure_core::{
+    effect::{ActRefused, EffectKey, Standing, follow_act},
+    id::{Epoch, Generation, JobId, Tenant},
+};
 
-use super::{ATTEMPTED, Append, AppendOutcome, Guard, group::Group};
+use super::{ATTEMPTED, Append, AppendOutcome, Guard, effect::keys_of, group::Group};
 use crate::{
     Store, StoreError,
-    stored::{Reader, from_bigint, to_bigint},
+    stored::{Reader, from_bigint, from_integer, to_bigint},
 };
 
 /// What stands where a refused writer thought it could write.
@@ -59,8 +64,87 @@ impl Store {
             let members = group.iter().flat_map(|group| &group.members);
             outcomes.extend(members.map(|&index| (index, explain(&batch[index], &present))));
         }
+        self.explain_effects(batch, refused, &mut outcomes).await?;
         Ok(outcomes)
     }
+
+    /// Where nothing else stands in the way of a group, one of its appends may say of an effect what does not follow from
+    /// what stands of it. That append is told so; the others of its group try again.
+    async fn explain_effects(
+        &self,
+        batch: &[Append],
+        refused: &[&Group],
+        outcomes: &mut [(usize, AppendOutcome)],
+    ) -> Result<(), StoreError> {
+        let mut left: BTreeMap<usize, &mut AppendOutcome> = outcomes
+            .iter_mut()
+            .filter(|(_, outcome)| *outcome == AppendOutcome::Conflict)
+            .map(|(index, outcome)| (*index, outcome))
+            .collect();
+        let wanted: Vec<(&Append, &EffectKey)> = left
+            .keys()
+            .flat_map(|&index| keys_of(&batch[index]).into_iter().map(move |key| (&batch[index], key)))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let standings = self.read_standings(&wanted).await?;
+        for group in refused {
+            let fault = group.members.iter().find_map(|&index| {
+                let append = left.contains_key(&index).then(|| &batch[index])?;
+                Some((index, find_fault(append, &standings)?))
+            });
+            if let Some((index, refusal)) = fault
+                && let Some(outcome) = left.get_mut(&index)
+            {
+                **outcome = AppendOutcome::EffectRefused(refusal);
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_standings<'a>(
+        &self,
+        wanted: &[(&'a Append, &'a EffectKey)],
+    ) -> Result<Standings<'a>, StoreError> {
+        let numbers: Vec<_> = (0..wanted.len()).map(|no| to_bigint(no as u64)).collect();
+        let tenants: Vec<_> = wanted.iter().map(|(append, _)| append.tenant.as_str().to_owned()).collect();
+        let jobs: Vec<_> = wanted.iter().map(|(append, _)| append.job.0).collect();
+        let keys: Vec<_> = wanted.iter().map(|(_, key)| key.as_str().to_owned()).collect();
+        let rows = query_file!("queries/effects/read_standings.sql", &numbers, &tenants, &jobs, &keys)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(ATTEMPTED))?;
+        let mut standings = Standings::new();
+        for row in rows {
+            let place = usize::try_from(row.no).ok().and_then(|no| wanted.get(no));
+            if let Some((append, key)) = place {
+                let reader = Reader(ATTEMPTED);
+                let outcome = reader.outcome(&row.state, row.disposition.as_deref())?;
+                let recovery = reader.effect_recovery(row.recovery)?;
+                let standing = Standing { attempt: from_integer(row.attempt), outcome, recovery };
+                standings.insert((&append.tenant, append.job, key), standing);
+            }
+        }
+        Ok(standings)
+    }
+}
+
+/// What stands of some effects.
+type Standings<'a> = HashMap<(&'a Tenant, JobId, &'a EffectKey), Standing>;
+
+/// The first thing that an append says of an effect and that does not follow.
+fn find_fault(append: &Append, standings: &Standings<'_>) -> Option<ActRefused> {
+    let mut here: HashMap<&EffectKey, Standing> = HashMap::new();
+    for mark in append.records.iter().filter_map(|record| record.effect.as_ref()) {
+        let stored = || standings.get(&(&append.tenant, append.job, &mark.key)).copied();
+        let last = here.get(&mark.key).copied().or_else(stored);
+        match follow_act(last, mark) {
+            Ok(next) => here.insert(&mark.key, next),
+            Err(refused) => return Some(refused),
+        };
+    }
+    None
 }
 
 /// Sealed goes before fenced: whoever comes late to a job that is over is told so. Writers that hold nothing are not

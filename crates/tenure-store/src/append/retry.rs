@@ -1,6 +1,7 @@
 //! Sending a batch until each of its appends has an answer. A conflict fails the whole statement; by the second time the
 //! competitor is visible and its victim is filtered out, so the batch goes again *whole*: one by one, 500 appends would take
-//! fifty times as long. Only after two failures, or where the database refused the data, is it halved.
+//! fifty times as long. Only after two failures, or where the database refused the data or a second announcement of an
+//! effect, is it halved.
 //!
 //! A lock that somebody keeps is another matter: each statement that needs it waits the whole lock timeout. So the batch
 //! is not sent again whole but in few small parts, which find one kept job among 500 in three waits instead of ten; and
@@ -98,9 +99,10 @@ impl Sending {
                 }
                 groups.len().div_ceil(LOCK_PARTS)
             }
-            StoreError::PositionTaken { .. } | StoreError::Deadlock { .. } | StoreError::Data { .. } => {
-                groups.len().div_ceil(2)
-            }
+            StoreError::PositionTaken { .. }
+            | StoreError::Deadlock { .. }
+            | StoreError::Data { .. }
+            | StoreError::AlreadyAnnounced { .. } => groups.len().div_ceil(2),
             _ => return Sent::Failed(error),
         };
         if groups.len() > 1 {
