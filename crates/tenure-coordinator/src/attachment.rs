@@ -115,7 +115,8 @@ impl Session {
     async fn report_append(&self, append: v1::Append) -> Result<(), Refusal> {
         let run = self.read_run(append.run.as_ref())?;
         let (n, reply) = (append.n, self.reply_for(&run, append.n));
-        match report::read_append(run.clone(), append, self.reports.clone(), reply) {
+        let worker = &self.attached.worker;
+        match report::read_append(run.clone(), append, worker, self.reports.clone(), reply) {
             Ok(report) => self.parts.lanes.report(report).await,
             Err(refusal) => self.answer(&run, n, Ok(ReportAnswer::Refused(refusal))),
         }

@@ -11,6 +11,7 @@ mod agent_service;
 mod job_service;
 mod worker_service;
 
+mod effects;
 mod find_job;
 pub(crate) mod followers;
 mod job_view;

@@ -22,11 +22,13 @@ mod act;
 mod announcement;
 mod doubt;
 mod key;
+mod request;
 
 pub use act::{ActRefused, EffectAct, EffectMark, Standing, follow_act};
 pub use announcement::{Announcement, LastAttempt, Outcome, decide_announcement};
-pub use doubt::{Doubt, DoubtRef, Doubts};
+pub use doubt::{Doubt, DoubtRef, Doubts, StepsToUndo};
 pub use key::{EffectKey, InvalidKey};
+pub use request::EffectRequest;
 
 use serde::{Deserialize, Serialize};
 

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     chain::Head,
+    effect::{Doubts, StepsToUndo},
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
@@ -62,6 +63,8 @@ pub(crate) fn facts(state: State) -> JobFacts {
         hops_left: 8,
         interruption: None,
         cancel_requested: None,
+        doubts: Doubts::default(),
+        steps: StepsToUndo::default(),
         head: Head { seq: Seq(4), hash: Digest::of(b"head") },
         head_epoch: Epoch(1),
         head_at: second(10),

@@ -34,6 +34,8 @@ pub const EFFECT_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const EFFECT_MIN_LEASE: Duration = Duration::from_secs(2);
 /// Effects in doubt that one answer or record names; how many there are in all is always said.
 pub const DOUBTS_MAX: usize = 20;
+/// Outcomes that came too late that one answer names.
+pub const TESTIMONIES_MAX: u32 = 100;
 /// Keys of earlier runs that one warning names.
 pub const UNASKED_KEYS_MAX: usize = 20;
 /// Most of an effect's output that a handover repeats.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::{
     chain::Head,
+    effect::{Doubts, StepsToUndo},
     handover::Cause,
     id::{AgentName, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName},
     job::State,
@@ -45,6 +46,10 @@ pub struct JobFacts {
     pub interruption: Option<Interruption>,
     /// The seq of a cancel request that stands.
     pub cancel_requested: Option<Seq>,
+    /// The mutating effects that are in doubt.
+    pub doubts: Doubts,
+    /// The steps that a cancel has to undo.
+    pub steps: StepsToUndo,
     /// The last position.
     pub head: Head,
     /// The epoch of the last record; the highest so far.

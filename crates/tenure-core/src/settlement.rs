@@ -2,56 +2,76 @@
 //! head and say what should be written there; they write nothing, and a plan is never carried to another head.
 //!
 //! The order in which an end is judged: a standing cancel, then the end's own cause. Before a restart is granted come the
-//! rule of `recovery`, the session's deadline, and the hops. Whoever settles a run that is not its own takes the next
+//! rule of `recovery`, the session's deadline, the hops, and the effects that only a person can decide; before a verdict,
+//! every effect in doubt. Whoever settles a run that is not its own takes the next
 //! epoch; the holder writes under its own. Neighbours: `recovery` (may it be restarted), `verb` (what people ask), `job`
 //! (the state machine), `plan` (what comes out).
 
 mod evidence;
 mod judgement;
+mod quarantine;
 mod run_end;
 
 pub use evidence::{Evidence, plan_settlement};
 pub use judgement::{Judgement, carry_out, judge, judge_again, plan_denial, restart_by_person};
-pub use run_end::{EndDecision, EndReport, RunEnd, plan_end, plan_success};
+pub use quarantine::{EFFECT_IN_DOUBT, NOT_UNWOUND, cancel};
+pub use run_end::{EndDecision, EndReport, RunEnd, Unasked, plan_end, plan_success};
+
+use quarantine::Verdict;
 
 use crate::{
     id::Epoch,
     job::{self, Event, Outcome},
     plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
-    record::{Draft, RecordKind},
+    record::{Draft, RecordKind, SaltedValue},
     refusal::Refusal,
 };
 
-/// The plan that concludes a job: the drafts, and the verdict after them. Whatever lease or place in the queue is left is
-/// given up, so the caller has made sure that no child is left.
-///
-/// # Errors
-/// The job's state does not admit the outcome.
-pub fn conclude(
+/// The plan that concludes a job whatever its effects are: the drafts, and the verdict after them. Whatever lease or place in
+/// the queue is left is given up, so the caller has made sure that no child is left.
+fn conclude(
     facts: &JobFacts,
     epoch: Epoch,
-    mut drafts: Vec<Draft>,
+    drafts: Vec<Draft>,
     outcome: Outcome,
     reason: Option<&str>,
     detail: &str,
 ) -> Result<Plan, Refusal> {
-    let state = job::apply(facts.state, Event::Concluded(outcome))?;
-    drafts.push(Draft::bare(RecordKind::JobConcluded {
-        outcome: state,
-        reason: reason.map(str::to_owned),
-        result: None,
-        output_chunks: None,
-    }));
+    conclude_with(facts, epoch, drafts, Verdict { outcome, reason, detail, result: None })
+}
+
+fn conclude_with(
+    facts: &JobFacts,
+    epoch: Epoch,
+    mut drafts: Vec<Draft>,
+    verdict: Verdict<'_>,
+) -> Result<Plan, Refusal> {
+    let state = job::apply(facts.state, Event::Concluded(verdict.outcome))?;
+    drafts.push(draft_conclusion(state, verdict.reason, verdict.result, None));
     let job = JobChange {
         state: Some(state),
-        reason: Some(reason.unwrap_or_default().to_owned()),
-        detail: Some(detail.to_owned()),
+        reason: Some(verdict.reason.unwrap_or_default().to_owned()),
+        detail: Some(verdict.detail.to_owned()),
         concluded: true,
         ..JobChange::default()
     };
     let lease = if facts.lease.is_some() { LeaseChange::Delete } else { LeaseChange::Keep };
     let ready = if facts.state == job::State::Ready { ReadyChange::Delete } else { ReadyChange::Keep };
     Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready } })
+}
+
+fn draft_conclusion(
+    outcome: job::State,
+    reason: Option<&str>,
+    result: Option<SaltedValue>,
+    output_chunks: Option<u64>,
+) -> Draft {
+    let reason = reason.map(str::to_owned);
+    let concluded = |result| RecordKind::JobConcluded { outcome, reason, result, output_chunks };
+    match result {
+        Some(value) => Draft::with_value(value, |reference| concluded(Some(reference))),
+        None => Draft::bare(concluded(None)),
+    }
 }
 
 /// The epoch of a settlement by somebody who is not the holder.

@@ -9,7 +9,7 @@ pub use permission::{Permission, allowed};
 
 use crate::{
     id::Epoch,
-    job::{self, Event, Outcome, State},
+    job::{self, Event, State},
     limits::WHY_MAX_BYTES,
     plan::{Changes, Decision, JobChange, JobFacts, Plan},
     principal::Principal,
@@ -88,7 +88,7 @@ pub fn refuse_verb(state: State, verb: Verb, permission: Permission) -> Refusal 
 }
 
 /// Plans a cancel. A living run is asked by a notice at its own epoch, which fences nobody; a job without one is sealed
-/// at once. The first asker stands.
+/// at once, or set aside where an effect is in doubt or would have to be undone. The first asker stands.
 ///
 /// # Errors
 /// The reason is blank, the state does not allow it, or the child of the last run is not known to be gone.
@@ -105,8 +105,7 @@ pub fn plan_cancel(facts: &JobFacts, by: Principal, why: &str) -> Result<Decisio
         return Ok(Decision::Write(Plan { epoch: facts.head_epoch, drafts: vec![request], changes }));
     }
     demand_child_gone(facts, Verb::Cancel)?;
-    let mut plan =
-        settlement::conclude(facts, facts.head_epoch, vec![request], Outcome::Cancelled, None, "")?;
+    let mut plan = settlement::cancel(facts, facts.head_epoch, vec![request])?;
     if let Some(job) = &mut plan.changes.job {
         job.cancel_requested_by_draft = Some(0);
     }

@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use sqlx::PgExecutor;
 use tenure_core::{
     chain::Head,
+    effect::{DoubtRef, Doubts, StepsToUndo},
     id::{Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term},
+    limits::DOUBTS_MAX,
     plan::{JobFacts, LeaseFacts},
     record::{Record, RecordKind},
     recovery::Interruption,
@@ -14,6 +16,7 @@ use uuid::Uuid;
 
 use crate::{
     Store, StoreError,
+    effect::StoredDoubt,
     stored::{Reader, from_bigint, from_integer, instant, to_bigint},
     timestamp::Stamp,
 };
@@ -67,10 +70,17 @@ pub(crate) async fn read_rows(
     let numbers: Vec<_> = (0..wanted.len()).map(|no| to_bigint(no as u64)).collect();
     let tenants: Vec<_> = wanted.iter().map(|(tenant, _)| tenant.as_str().to_owned()).collect();
     let jobs: Vec<_> = wanted.iter().map(|(_, job)| job.0).collect();
-    let rows = sqlx::query_file_as!(FactsRow, "queries/jobs/read_facts.sql", &numbers, &tenants, &jobs)
-        .fetch_all(executor)
-        .await
-        .map_err(StoreError::while_doing(attempted))?;
+    let rows = sqlx::query_file_as!(
+        FactsRow,
+        "queries/jobs/read_facts.sql",
+        &numbers,
+        &tenants,
+        &jobs,
+        to_bigint(DOUBTS_MAX as u64)
+    )
+    .fetch_all(executor)
+    .await
+    .map_err(StoreError::while_doing(attempted))?;
     for row in rows {
         if let Some(place) = usize::try_from(row.no).ok().and_then(|no| found.get_mut(no)) {
             *place = Some(row);
@@ -119,13 +129,18 @@ pub(crate) struct FactsRow {
     pub(crate) lease_fencing: String,
     pub(crate) not_before: Option<Stamp>,
     pub(crate) interruption_bytes: Option<Vec<u8>>,
+    /// What matters of the effects that mutate, where there are any; a listing leaves it out.
+    pub(crate) effects: Option<serde_json::Value>,
     pub(crate) generation: i64,
     pub(crate) now: Stamp,
 }
 
 impl FactsRow {
-    pub(crate) fn into_facts(self, reader: Reader) -> Result<JobFacts, StoreError> {
+    pub(crate) fn into_facts(mut self, reader: Reader) -> Result<JobFacts, StoreError> {
+        let (doubts, steps) = read_effects(self.effects.take(), reader)?;
         Ok(JobFacts {
+            doubts,
+            steps,
             lease: self.lease(reader)?,
             interruption: self.interruption(reader)?,
             head: self.head(reader)?,
@@ -192,6 +207,24 @@ impl FactsRow {
     pub(crate) fn delayed_until(&self) -> Option<Timestamp> {
         instant(self.not_before)
     }
+}
+
+/// The effects of a job, in JSON that the statement composes.
+#[derive(serde::Deserialize)]
+struct StoredEffects {
+    doubts: Vec<StoredDoubt>,
+    in_doubt: u64,
+    undecided: u64,
+    steps: Vec<DoubtRef>,
+    to_undo: u64,
+}
+
+fn read_effects(found: Option<serde_json::Value>, reader: Reader) -> Result<(Doubts, StepsToUndo), StoreError> {
+    let Some(found) = found else { return Ok((Doubts::default(), StepsToUndo::default())) };
+    let found: StoredEffects = reader.json("facts of effects", found)?;
+    let listed = found.doubts.into_iter().map(|doubt| doubt.into_doubt(reader)).collect::<Result<_, _>>()?;
+    let doubts = Doubts { listed, count: found.in_doubt, undecided: found.undecided };
+    Ok((doubts, StepsToUndo { listed: found.steps, count: found.to_undo }))
 }
 
 pub(crate) fn read_head(reader: Reader, seq: i64, hash: &[u8]) -> Result<Head, StoreError> {

@@ -19,6 +19,7 @@ mod settings;
 mod agent;
 mod append;
 mod claim;
+mod effect;
 mod facts;
 mod job;
 mod journal;
@@ -28,11 +29,13 @@ mod output;
 mod ready;
 mod submission;
 mod term;
+mod testimony;
 
 pub use agent::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
 pub use append::{Append, AppendOutcome, AppendReport, Guard};
 pub use claim::{ClaimOutcome, ClaimRequest, Claimed, Floors};
 pub use connection::{Store, StoreOptions};
+pub use effect::{EffectFilter, EffectPage, EffectRow};
 pub use error::StoreError;
 pub use facts::FoundFacts;
 pub use installation::Installation;
@@ -50,3 +53,4 @@ pub use term::{
     AttachedTerm, ClosableTerm, ClosedTerm, LapsedTerm, NewTerm, Registered, Renewal, Standing, TermRefusal,
     WorkerRow,
 };
+pub use testimony::{NewTestimony, TestimonyRow};

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tenure_core::{
-    effect::{EffectRecovery, Outcome},
+    effect::{Compensation, EffectRecovery, Outcome},
     id::{Digest, Tenant},
     job::State,
     plan::Fencing,
@@ -99,6 +99,12 @@ impl Reader {
     pub(crate) fn effect_recovery(self, found: String) -> Result<EffectRecovery, StoreError> {
         let known = EffectRecovery::ALL.iter().copied().find(|recovery| recovery.word() == found);
         known.ok_or_else(|| self.unknown("recovery of an effect", found))
+    }
+
+    /// How a step is undone.
+    pub(crate) fn compensation(self, found: String) -> Result<Compensation, StoreError> {
+        let known = Compensation::ALL.iter().copied().find(|compensation| compensation.word() == found);
+        known.ok_or_else(|| self.unknown("compensation of an effect", found))
     }
 
     /// A digest.

@@ -2,6 +2,8 @@
 //! a lane: it names the field and both sizes. The digest of a report is that of what was sent, without the positions that
 //! change when it is sent again. Neighbours: `attachment`, `lane`.
 
+mod effects;
+
 use prost::Message as _;
 use tenure_core::{
     id::{Digest, Seq, WorkerName},
@@ -32,6 +34,7 @@ type ReportReply = Reply<Result<ReportAnswer, LaneError>>;
 pub(crate) fn read_append(
     run: RunRef,
     append: v1::Append,
+    worker: &WorkerName,
     stream: ReportStream,
     reply: ReportReply,
 ) -> Result<RunReport, Refusal> {
@@ -41,9 +44,13 @@ pub(crate) fn read_append(
         let words = format!("the append has {count} records, and 1 to {APPEND_MAX_RECORDS} are taken");
         return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "records"));
     }
-    let sent = v1::Append { run: None, n: 0, acknowledged_seq: 0, records: append.records };
+    let mut sent = v1::Append { run: None, n: 0, acknowledged_seq: 0, records: append.records };
+    let announces = effects::take_last_notice(&mut sent.records)?;
     let request = Digest::of(&sent.encode_to_vec());
-    let drafts = sent.records.into_iter().map(read_record).collect::<Result<_, _>>()?;
+    let by = Principal::fleet(format!("worker {worker}"));
+    let drafts: Vec<Draft> =
+        sent.records.into_iter().map(|record| read_record(record, &by)).collect::<Result<_, _>>()?;
+    effects::check_order(&drafts)?;
     let body = ReportBody::Records(drafts);
     Ok(RunReport {
         run,
@@ -51,6 +58,7 @@ pub(crate) fn read_append(
         request,
         acknowledged: Seq(append.acknowledged_seq),
         body,
+        announces,
         stream,
         room: None,
         reply,
@@ -75,24 +83,29 @@ pub(crate) fn read_end(
         result: sent.result.map(|result| check_result(result.to_vec())).transpose()?.map(salt_value),
         output_chunks: sent.output_chunks,
         last_notice,
+        unasked: effects::read_unasked(sent.unasked_keys, sent.unasked_count)?,
     };
+    if report.unasked.is_some() && report.end != RunEnd::ExitCode(0) {
+        let words = "keys that were not asked for are only taken with exit code 0";
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "unasked_keys"));
+    }
     if report.result.is_some() && report.end != RunEnd::ExitCode(0) {
         let words = "a result is only taken with exit code 0";
         return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "result"));
     }
     let by = Principal::fleet(format!("worker {worker}"));
     let body = ReportBody::End(Box::new(report), by);
-    Ok(RunReport { run, n, request, acknowledged, body, stream, room: None, reply })
+    Ok(RunReport { run, n, request, acknowledged, body, announces: None, stream, room: None, reply })
 }
 
 /// The answer to a report.
 pub(crate) fn write_answer(run: &RunRef, n: u64, answer: ReportAnswer) -> v1::Appended {
     let outcome = match answer {
         ReportAnswer::Applied(seq) => appended::Outcome::Applied(v1::Applied { seq: seq.0 }),
-        ReportAnswer::Fenced { held_by, epoch } => appended::Outcome::Fenced(v1::Fenced {
+        ReportAnswer::Fenced { held_by, epoch, applied } => appended::Outcome::Fenced(v1::Fenced {
             held_by: held_by.map(|worker| worker.to_string()).unwrap_or_default(),
             epoch: epoch.0,
-            applied_seq: 0,
+            applied_seq: applied.map_or(0, |seq| seq.0),
         }),
         ReportAnswer::Sealed => appended::Outcome::Sealed(v1::Sealed {}),
         ReportAnswer::Missing => appended::Outcome::Missing(v1::Missing {}),
@@ -129,15 +142,13 @@ fn check_number(n: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn read_record(record: v1::NewRecord) -> Result<Draft, Refusal> {
+fn read_record(record: v1::NewRecord, by: &Principal) -> Result<Draft, Refusal> {
     match record.kind {
         Some(new_record::Kind::Note(note)) => read_note(note.text),
-        Some(
-            new_record::Kind::EffectStarted(_)
-            | new_record::Kind::EffectDone(_)
-            | new_record::Kind::EffectFailed(_)
-            | new_record::Kind::EffectReconciled(_),
-        ) => Err(Refusal::new(Reason::NotSupported, "records of effects are not yet supported")),
+        Some(new_record::Kind::EffectStarted(started)) => effects::read_started(started),
+        Some(new_record::Kind::EffectDone(done)) => effects::read_done(done),
+        Some(new_record::Kind::EffectFailed(failed)) => effects::read_failed(failed),
+        Some(new_record::Kind::EffectReconciled(reconciled)) => effects::read_reconciled(reconciled, by.clone()),
         None => Err(InvalidField::Missing { field: "records.kind" }.into()),
     }
 }
@@ -181,7 +192,8 @@ mod tests {
     }
 
     fn read(append: v1::Append) -> Result<RunReport, Refusal> {
-        read_append(run(), append, ReportStream::default(), Reply::call(|_| {}))
+        let worker: WorkerName = "w1".parse().unwrap();
+        read_append(run(), append, &worker, ReportStream::default(), Reply::call(|_| {}))
     }
 
     #[test]

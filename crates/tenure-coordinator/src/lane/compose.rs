@@ -1,8 +1,10 @@
 //! Composing one job's share of a round, purely: from what is remembered or was read, which reports are answered at once,
 //! which become records, and what must wait for the next round. Look-ups go before fencing: a report that is in the
 //! journal already gets its first answer, whoever holds the job by now; one whose first copy is only composed waits until
-//! that is written. A success is written from memory; every other end
-//! is decided from facts. Neighbours: `round` reads and writes, `memory` judges numbers, the core plans.
+//! that is written. An announcement of an effect asks for a permission: it is not composed where its writer has not seen the
+//! last notice, and what was permitted before is permitted again only where the lease still bears it. A success is written
+//! from memory where nothing that mutates is open; every other end is decided from facts. What comes too late and says
+//! something about effects is set apart, to be kept as testimony. Neighbours: `round` reads and writes, `memory` judges numbers, the core plans.
 
 use std::collections::VecDeque;
 
@@ -48,9 +50,28 @@ pub(crate) struct Composed {
     pub(crate) facts: Option<JobFacts>,
 }
 
+/// A report that came too late to be written, with its answer; what it says about effects is kept before it is given.
+pub(crate) struct Late {
+    /// What came.
+    pub(crate) report: RunReport,
+    /// What it is answered.
+    pub(crate) answer: ReportAnswer,
+}
+
+/// A job's share of a round.
+#[derive(Default)]
+pub(crate) struct Share {
+    /// What is written, in the order of the chain.
+    pub(crate) appends: Vec<Composed>,
+    /// What is kept beside the chain.
+    pub(crate) late: Vec<Late>,
+}
+
 /// What becomes of one piece of work in this round.
 enum Step {
     Answered,
+    /// It is kept as testimony, and then answered.
+    Late(Late),
     /// Not in this round: more must be read first.
     Wait(Pending),
     /// It is written, and more of the job may follow.
@@ -65,8 +86,8 @@ pub(crate) fn compose_job(
     mut known: Known,
     queue: &mut VecDeque<Pending>,
     now: Timestamp,
-) -> Vec<Composed> {
-    let mut composed: Vec<Composed> = Vec::new();
+) -> Share {
+    let mut share = Share::default();
     // Tail and facts were read for the piece of work that is at the front.
     let mut front = true;
     // The memory goes ahead of the journal while the round is composed; up to here it is in the journal.
@@ -86,18 +107,19 @@ pub(crate) fn compose_job(
         front = false;
         match step {
             Step::Answered => {}
+            Step::Late(late) => share.late.push(late),
             Step::Wait(pending) => {
                 queue.push_front(pending);
                 break;
             }
-            Step::Go(append) => composed.push(append),
+            Step::Go(append) => share.appends.push(append),
             Step::Last(append) => {
-                composed.push(append);
+                share.appends.push(append);
                 break;
             }
         }
     }
-    composed
+    share
 }
 
 /// The circumstances of one piece of work.
@@ -114,6 +136,12 @@ impl Turn {
     fn wait(self, report: RunReport) -> Step {
         Step::Wait(Pending { work: Work::Report(report), attempts: self.attempts, refused: self.refused })
     }
+
+    /// As an attempt in vain: the journal moved between two reads, or since it was remembered.
+    fn wait_again(self, report: RunReport) -> Step {
+        let attempts = self.attempts + 1;
+        Step::Wait(Pending { work: Work::Report(report), attempts, refused: self.refused })
+    }
 }
 
 fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
@@ -127,6 +155,7 @@ fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
     match memory.judge_append(report.n, report.request) {
         // The number is used by an append of this very round, which may yet fail: nothing can be said before it is written.
         Standing::Repeated(seq) | Standing::Conflicting(seq) if seq > turn.durable => turn.wait(report),
+        Standing::Repeated(seq) if report.announces.is_some() => permit_again(known, turn, report, seq),
         Standing::Repeated(seq) => answer(report, ReportAnswer::Applied(seq)),
         Standing::Conflicting(_) => {
             let refusal = refuse_number(&report, "was sent with other contents before");
@@ -139,15 +168,68 @@ fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
         }
         Standing::Unknown => turn.wait(report),
         Standing::Fresh => match turn.refused.clone().map(answer_refused) {
-            Some(refused) if looked_up => answer(report, refused),
+            Some(refused) if looked_up => answer_late(report, refused),
             Some(_) => turn.wait(report),
             None => compose_fresh(known, turn, report),
         },
     }
 }
 
+/// A permission that was given before is given again only where the lease, as it was just read, is unreleased and its epoch
+/// the run's: by then somebody else may have performed the effect.
+fn permit_again(known: &mut Known, turn: Turn, report: RunReport, seq: Seq) -> Step {
+    if !turn.front {
+        return turn.wait(report);
+    }
+    let Some(facts) = known.facts.take() else { return answer(report, ReportAnswer::Missing) };
+    let live = facts.lease.as_ref().filter(|lease| lease.live);
+    let run = &report.run;
+    if facts.generation == run.generation && live.is_some_and(|lease| lease.epoch == run.epoch) {
+        return answer(report, ReportAnswer::Applied(seq));
+    }
+    let epoch = facts.lease.as_ref().map_or(facts.head_epoch, |lease| lease.epoch);
+    let held_by = live.map(|lease| lease.worker.clone());
+    answer(report, ReportAnswer::Fenced { held_by, epoch, applied: Some(seq) })
+}
+
+/// Too late to be written: what it says about effects is kept first.
+fn answer_late(report: RunReport, answer: ReportAnswer) -> Step {
+    match answer {
+        ReportAnswer::Fenced { .. } | ReportAnswer::Sealed => Step::Late(Late { report, answer }),
+        ReportAnswer::Applied(_)
+        | ReportAnswer::Missing
+        | ReportAnswer::Notice(_)
+        | ReportAnswer::Refused(_) => self::answer(report, answer),
+    }
+}
+
+/// What stands against an announcement whose writer has seen the notices up to a seq.
+enum Hindrance {
+    None,
+    Notice(StandingNotice),
+    /// Which notices stand is not known at the remembered head.
+    Unknown,
+}
+
+fn judge_announcement(report: &RunReport, notices: &Notices) -> Hindrance {
+    match (report.announces, notices) {
+        (None, _) => Hindrance::None,
+        (Some(seen), Notices::Last(Some(notice))) if notice.seq > seen => Hindrance::Notice(notice.clone()),
+        (Some(_), Notices::Last(_)) => Hindrance::None,
+        (Some(_), Notices::Unknown) => Hindrance::Unknown,
+    }
+}
+
 fn compose_fresh(known: &mut Known, turn: Turn, report: RunReport) -> Step {
     let Some(memory) = known.memory.as_mut() else { return turn.wait(report) };
+    match judge_announcement(&report, &memory.notices) {
+        Hindrance::None => {}
+        Hindrance::Notice(notice) => return answer(report, ReportAnswer::Notice(notice)),
+        // The facts that were read for it are of another head: both are read again.
+        Hindrance::Unknown if turn.front && known.facts.is_some() => return turn.wait_again(report),
+        Hindrance::Unknown if turn.front => return answer(report, ReportAnswer::Missing),
+        Hindrance::Unknown => return turn.wait(report),
+    }
     match &report.body {
         ReportBody::Records(drafts) => {
             match seal_report(memory, &report, drafts.clone(), Changes::default(), turn.now) {
@@ -157,10 +239,10 @@ fn compose_fresh(known: &mut Known, turn: Turn, report: RunReport) -> Step {
                 Err(error) => answer(report, ReportAnswer::Refused(refuse_form(&error))),
             }
         }
-        ReportBody::End(end, _) => match judge_end(end, &memory.notices) {
+        ReportBody::End(end, _) => match judge_end(end, memory) {
             EndJudgement::Notice(notice) => answer(report, ReportAnswer::Notice(notice)),
             EndJudgement::Success => {
-                let plan = plan_success(report.run.epoch, end.result.clone(), end.output_chunks);
+                let plan = plan_success(EndReport::clone(end));
                 seal_end(memory, turn, report, plan, None)
             }
             EndJudgement::ByFacts if turn.front => match known.facts.take() {
@@ -179,27 +261,24 @@ enum EndJudgement {
     ByFacts,
 }
 
-fn judge_end(end: &EndReport, notices: &Notices) -> EndJudgement {
-    match notices {
+fn judge_end(end: &EndReport, memory: &RunMemory) -> EndJudgement {
+    match &memory.notices {
         Notices::Last(Some(notice)) if notice.seq > end.last_notice => EndJudgement::Notice(notice.clone()),
-        Notices::Last(None) if end.end == RunEnd::ExitCode(0) => EndJudgement::Success,
+        Notices::Last(None) if end.end == RunEnd::ExitCode(0) && memory.has_no_open_effect() => {
+            EndJudgement::Success
+        }
         Notices::Last(_) | Notices::Unknown => EndJudgement::ByFacts,
     }
 }
 
 /// True where an end of this run is decided from facts.
-pub(crate) fn end_needs_facts(end: &EndReport, notices: &Notices) -> bool {
-    matches!(judge_end(end, notices), EndJudgement::ByFacts)
+pub(crate) fn end_needs_facts(end: &EndReport, memory: &RunMemory) -> bool {
+    matches!(judge_end(end, memory), EndJudgement::ByFacts)
 }
 
 fn compose_end(memory: &mut RunMemory, turn: Turn, report: RunReport, facts: JobFacts) -> Step {
     if facts.head != memory.head {
-        // The journal moved between the two reads, or since it was remembered: read both again.
-        return Step::Wait(Pending {
-            work: Work::Report(report),
-            attempts: turn.attempts + 1,
-            refused: turn.refused,
-        });
+        return turn.wait_again(report);
     }
     let ReportBody::End(end, by) = &report.body else { return turn.wait(report) };
     match plan_end(&facts, EndReport::clone(end), by.clone()) {
@@ -207,7 +286,9 @@ fn compose_end(memory: &mut RunMemory, turn: Turn, report: RunReport, facts: Job
         Ok(EndDecision::Notice { seq, kind }) => {
             answer(report, ReportAnswer::Notice(StandingNotice { seq, kind }))
         }
-        Ok(EndDecision::Fenced { held_by, epoch }) => answer(report, ReportAnswer::Fenced { held_by, epoch }),
+        Ok(EndDecision::Fenced { held_by, epoch }) => {
+            answer(report, ReportAnswer::Fenced { held_by, epoch, applied: None })
+        }
         Ok(EndDecision::Sealed) => answer(report, ReportAnswer::Sealed),
         Err(refusal) => answer(report, ReportAnswer::Refused(refusal)),
     }
@@ -247,6 +328,7 @@ fn seal_report(
     if let Some(last) = last_head(&records) {
         memory.advance(last, at);
         memory.note_append(report.n, report.request);
+        memory.note_effects(&records);
     }
     Ok(Append {
         tenant: run.tenant.clone(),
@@ -336,7 +418,12 @@ pub(crate) fn last_head(records: &[SealedRecord]) -> Option<Head> {
 pub(crate) fn answer_refused(outcome: AppendOutcome) -> ReportAnswer {
     match outcome {
         AppendOutcome::Applied { seq } => ReportAnswer::Applied(seq),
-        AppendOutcome::Fenced { held_by, epoch } => ReportAnswer::Fenced { held_by, epoch },
+        AppendOutcome::Fenced { held_by, epoch } => ReportAnswer::Fenced { held_by, epoch, applied: None },
+        AppendOutcome::EffectRefused(refused) => ReportAnswer::Refused(
+            Refusal::new(Reason::EffectRefused, refused.to_string())
+                .with_detail("key", &refused.key)
+                .with_detail("attempt", refused.attempt),
+        ),
         AppendOutcome::Sealed => ReportAnswer::Sealed,
         AppendOutcome::Missing => ReportAnswer::Missing,
         AppendOutcome::Conflict => ReportAnswer::Refused(Refusal::new(

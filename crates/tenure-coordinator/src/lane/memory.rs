@@ -3,18 +3,24 @@
 //! reads the tail anew. It never answers `Fenced`; that is the database's to say. Bounded: the least recently used runs
 //! are forgotten first. Neighbours: `lane` asks, `tail` fills it where nothing is remembered.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
+    effect::{Disposition, EffectAct, EffectKey},
     id::{Digest, Epoch, Run, Seq},
+    plan::JobFacts,
+    record::SealedRecord,
 };
 
 use super::work::{JobKey, StandingNotice};
 
 /// Appends of one run that are remembered by number; earlier ones are looked up.
 const REMEMBERED_APPENDS: usize = 64;
+
+/// Open effects of one run that are remembered; of more than that nothing is known without a look.
+const REMEMBERED_EFFECTS: usize = 1_000;
 
 /// What is known of one run's journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +35,8 @@ pub(crate) struct RunMemory {
     pub(crate) run: Run,
     /// The notices of this run.
     pub(crate) notices: Notices,
+    /// The mutating effects of the job of which nobody knows yet whether they happened.
+    pub(crate) open_effects: OpenEffects,
     highest_n: u64,
     appends: VecDeque<KnownAppend>,
 }
@@ -39,6 +47,15 @@ pub(crate) enum Notices {
     /// The run was watched from its start: this is the last one, or there is none.
     Last(Option<StandingNotice>),
     /// The journal was read from the middle; an earlier one may stand.
+    Unknown,
+}
+
+/// What is known of the mutating effects of a job that were announced and have no outcome, or one in doubt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OpenEffects {
+    /// The job was watched from its start, or the journal was asked: these, and no others.
+    Known(BTreeSet<EffectKey>),
+    /// There may be others.
     Unknown,
 }
 
@@ -69,7 +86,11 @@ pub(crate) enum Standing {
 impl RunMemory {
     /// A run that began with the record at this head.
     pub(crate) fn of_claim(head: Head, at: Timestamp, epoch: Epoch, run: Run) -> Self {
-        Self { head, at, epoch, run, notices: Notices::Last(None), highest_n: 0, appends: VecDeque::new() }
+        let notices = Notices::Last(None);
+        // Before its first run nothing of a job can have been announced.
+        let open_effects =
+            if run == Run(1) { OpenEffects::Known(BTreeSet::new()) } else { OpenEffects::Unknown };
+        Self { head, at, epoch, run, notices, open_effects, highest_n: 0, appends: VecDeque::new() }
     }
 
     /// A run of which the end of the journal was read: its appends, in order.
@@ -81,7 +102,8 @@ impl RunMemory {
         appends: Vec<KnownAppend>,
     ) -> Self {
         let highest_n = appends.iter().map(|known| known.n).max().unwrap_or(0);
-        Self { head, at, epoch, run, notices: Notices::Unknown, highest_n, appends: appends.into() }
+        let (notices, open_effects) = (Notices::Unknown, OpenEffects::Unknown);
+        Self { head, at, epoch, run, notices, open_effects, highest_n, appends: appends.into() }
     }
 
     /// How an append of this run stands.
@@ -98,6 +120,46 @@ impl RunMemory {
     pub(crate) fn advance(&mut self, head: Head, at: Timestamp) {
         self.head = head;
         self.at = at;
+    }
+
+    /// The journal has these records; what they say of effects is remembered.
+    pub(crate) fn note_effects(&mut self, records: &[SealedRecord]) {
+        for mark in records.iter().filter_map(|record| record.effect.as_ref()) {
+            let OpenEffects::Known(open) = &mut self.open_effects else { return };
+            match &mark.act {
+                EffectAct::Announced { declared, .. } if declared.mutates => {
+                    open.insert(mark.key.clone());
+                    if open.len() > REMEMBERED_EFFECTS {
+                        self.open_effects = OpenEffects::Unknown;
+                    }
+                }
+                EffectAct::Announced { .. }
+                | EffectAct::Failed(Disposition::InDoubt)
+                | EffectAct::Reconciled(Disposition::InDoubt) => {}
+                EffectAct::Done | EffectAct::Failed(_) | EffectAct::Reconciled(_) => {
+                    open.remove(&mark.key);
+                }
+            }
+        }
+    }
+
+    /// What was read of the job at the very head that is remembered says what was unknown of it.
+    pub(crate) fn learn(&mut self, facts: &JobFacts) {
+        if facts.head != self.head {
+            return;
+        }
+        if self.notices == Notices::Unknown {
+            let seq = facts.cancel_requested;
+            self.notices = Notices::Last(seq.map(|seq| StandingNotice { seq, kind: "cancel_requested" }));
+        }
+        if self.open_effects == OpenEffects::Unknown && facts.doubts.is_empty() {
+            self.open_effects = OpenEffects::Known(BTreeSet::new());
+        }
+    }
+
+    /// True where nothing that mutates is open.
+    pub(crate) fn has_no_open_effect(&self) -> bool {
+        matches!(&self.open_effects, OpenEffects::Known(open) if open.is_empty())
     }
 
     /// The last record is the end of this append.

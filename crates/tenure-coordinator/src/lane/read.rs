@@ -1,5 +1,5 @@
-//! What a round must read before it can compose: tails for reports whose run is not remembered, facts for decisions and
-//! for ends that are no plain success. Tails are read by the primary key from the last seq that the worker knows of, side
+//! What a round must read before it can compose: tails for reports whose run is not remembered, facts for decisions, for
+//! ends that are no plain success, and for permissions that are asked for again. Tails are read by the primary key from the last seq that the worker knows of, side
 //! by side; facts of all jobs of the round in one statement. Neighbours: `round`, `memory`, the store's journal.
 
 use std::{
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::{
     Lane,
     compose::{Known, end_needs_facts},
-    memory::{KnownAppend, RunMemory, Standing},
+    memory::{KnownAppend, Notices, RunMemory, Standing},
     work::{JobKey, LaneError, Pending, ReportBody, RunReport, Work},
 };
 
@@ -47,8 +47,11 @@ impl Lane {
                     None => self.memories.forget(key),
                 }
             }
-            let memory = self.memories.recall(key).cloned();
             let facts = facts.remove(&place).transpose().map_err(|error| LaneError::Store(Arc::new(error)));
+            if let (Some(memory), Ok(Some(facts))) = (self.memories.recall_mut(key), &facts) {
+                memory.learn(facts);
+            }
+            let memory = self.memories.recall(key).cloned();
             known.push(facts.map(|facts| Known { memory, read: want.tail.is_some(), facts }));
         }
         Ok(known)
@@ -64,13 +67,17 @@ impl Lane {
         let untouched = pending.attempts == 0 && pending.refused.is_none();
         let memory = self.memories.recall(key).filter(|memory| untouched && memory.epoch == report.run.epoch);
         let Some(memory) = memory else { return Want::of_tail(report) };
-        match (memory.judge_append(report.n, report.request), &report.body) {
-            (Standing::Unknown, _) => Want::of_tail(report),
-            (Standing::Fresh, ReportBody::End(end, _)) => {
-                Want { tail: None, facts: end_needs_facts(end, &memory.notices) }
+        let facts = match (memory.judge_append(report.n, report.request), &report.body) {
+            (Standing::Unknown, _) => return Want::of_tail(report),
+            (Standing::Fresh, ReportBody::End(end, _)) => end_needs_facts(end, memory),
+            (Standing::Fresh, ReportBody::Records(_)) => {
+                report.announces.is_some() && memory.notices == Notices::Unknown
             }
-            (Standing::Fresh | Standing::Repeated(_) | Standing::Conflicting(_), _) => Want::default(),
-        }
+            // A permission is given again only where the lease, as it is read now, still bears it.
+            (Standing::Repeated(_), _) => report.announces.is_some(),
+            (Standing::Conflicting(_), _) => false,
+        };
+        Want { tail: None, facts }
     }
 
     async fn read_tails(&self, queues: &Queues, wants: &[Want]) -> Result<HashMap<usize, Tail>, LaneError> {
@@ -117,7 +124,7 @@ async fn gather_tails<T: 'static>(
 impl Want {
     fn of_tail(report: &RunReport) -> Self {
         let tail = Some((report.acknowledged, report.run.epoch));
-        Self { tail, facts: matches!(report.body, ReportBody::End(..)) }
+        Self { tail, facts: matches!(report.body, ReportBody::End(..)) || report.announces.is_some() }
     }
 }
 

@@ -16,7 +16,7 @@ use tenure_store::{Append, AppendOutcome, StoreError};
 
 use super::{
     Lane,
-    compose::{Composed, compose_job, last_head},
+    compose::{Composed, Late, compose_job, last_head},
     memory::{Memories, RunMemory},
     read::Queues,
     work::{DecideError, Decided, JobKey, LaneError, Pending, ReportAnswer, RunReport, StandingNotice, Work},
@@ -40,17 +40,38 @@ impl Lane {
             Err(unanswered) => return fail_queues(queues, &unanswered.into()),
         };
         let now = self.parts.clock.now();
-        let mut composed = Vec::new();
+        let (mut composed, mut late) = (Vec::new(), Vec::new());
         for ((key, queue), known) in queues.iter_mut().zip(known) {
             match known {
-                Ok(known) => composed.extend(compose_job(key, known, queue, now)),
+                Ok(known) => {
+                    let share = compose_job(key, known, queue, now);
+                    composed.extend(share.appends);
+                    late.extend(share.late);
+                }
                 Err(error) => fail_queue(queue, &error),
             }
         }
         self.waiting.extend(queues.into_iter().flat_map(|(_, queue)| queue));
+        for late in late {
+            self.keep_testimony(late).await;
+        }
         if !composed.is_empty() {
             self.write_composed(composed).await;
         }
+    }
+
+    /// Keeps what a report that came too late says about effects, and answers it then.
+    async fn keep_testimony(&self, Late { report, answer }: Late) {
+        let testimony = report.testimony();
+        if !testimony.is_empty() {
+            tracing::info!(run = %report.run, n = report.n, "outcomes of effects came too late and are kept as testimony");
+            match within(self.parts.store.keep_testimony(&testimony)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return fail_append(Work::Report(report), error),
+                Err(unanswered) => return fail(Work::Report(report), unanswered.into()),
+            }
+        }
+        report.reply.send(Ok(answer));
     }
 
     async fn write_composed(&mut self, composed: Vec<Composed>) {
@@ -157,6 +178,7 @@ impl Lane {
         if let (Some(n), Some(request)) = (append.n, append.request) {
             memory.note_append(n, request);
         }
+        memory.note_effects(&append.records);
         if NOTICE_KINDS.contains(&last.kind) {
             memory.note_notice(last.kind);
         }

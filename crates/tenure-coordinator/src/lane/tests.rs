@@ -50,8 +50,17 @@ fn of_tail(appends: Vec<KnownAppend>) -> RunMemory {
 fn report(run: &RunRef, n: u64, body: ReportBody) -> (Pending, Answer) {
     let (reply, answer) = Reply::channel();
     let (request, stream) = (Digest::of(&n.to_be_bytes()), ReportStream::default());
-    let report =
-        RunReport { run: run.clone(), n, request, acknowledged: Seq(3), body, stream, room: None, reply };
+    let report = RunReport {
+        run: run.clone(),
+        n,
+        request,
+        acknowledged: Seq(3),
+        body,
+        announces: None,
+        stream,
+        room: None,
+        reply,
+    };
     (Pending { work: Work::Report(report), attempts: 0, refused: None }, answer)
 }
 
@@ -71,7 +80,8 @@ fn copy(run: &RunRef, n: u64, text: &str) -> (Pending, Answer) {
 }
 
 fn end(run: &RunRef, n: u64, end: RunEnd, last_notice: Seq) -> (Pending, Answer) {
-    let report_of_end = EndReport { epoch: run.epoch, end, result: None, output_chunks: 0, last_notice };
+    let report_of_end =
+        EndReport { epoch: run.epoch, end, result: None, output_chunks: 0, last_notice, unasked: None };
     report(run, n, ReportBody::End(Box::new(report_of_end), Principal::fleet("worker w1")))
 }
 
@@ -81,8 +91,10 @@ fn compose(
     pendings: impl IntoIterator<Item = Pending>,
 ) -> (Vec<Composed>, VecDeque<Pending>) {
     let mut queue: VecDeque<Pending> = pendings.into_iter().collect();
-    let composed = compose_job(&(run.tenant.clone(), run.job), known, &mut queue, Timestamp::UNIX_EPOCH);
-    (composed, queue)
+    let share = compose_job(&(run.tenant.clone(), run.job), known, &mut queue, Timestamp::UNIX_EPOCH);
+    // What comes too late is answered once it is kept.
+    share.late.into_iter().for_each(|late| late.report.reply.send(Ok(late.answer)));
+    (share.appends, queue)
 }
 
 /// A note that came through this stream.
@@ -290,7 +302,7 @@ fn a_fenced_report_is_looked_up_before_it_is_answered() {
     pending.refused = Some(fenced);
     let memory = of_tail(Vec::new());
     compose(&run, read(memory), [pending]);
-    assert_eq!(told(answer), ReportAnswer::Fenced { held_by: None, epoch: Epoch(2) });
+    assert_eq!(told(answer), ReportAnswer::Fenced { held_by: None, epoch: Epoch(2), applied: None });
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tenure_core::{
     run_ref::RunRef,
     settlement::EndReport,
 };
-use tenure_store::{AppendOutcome, StoreError};
+use tenure_store::{AppendOutcome, NewTestimony, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::patience::Unanswered;
@@ -67,6 +67,9 @@ pub(crate) struct RunReport {
     pub(crate) acknowledged: Seq,
     /// What is reported.
     pub(crate) body: ReportBody,
+    /// Where it announces an effect, so that its answer is a permission to act: the last notice that its worker has seen
+    /// (seq 0: none).
+    pub(crate) announces: Option<Seq>,
     /// The stream that it came through.
     pub(crate) stream: ReportStream,
     /// Its share of what may wait, in bytes; none: not queued yet.
@@ -114,6 +117,9 @@ pub(crate) enum ReportAnswer {
         held_by: Option<WorkerName>,
         /// The present epoch.
         epoch: Epoch,
+        /// The seq that an announcement got before it was fenced; the permission is not given again. None: nothing of it
+        /// was written.
+        applied: Option<Seq>,
     },
     /// The job takes no more records.
     Sealed,
@@ -229,6 +235,20 @@ impl<A: Send + 'static> Reply<A> {
 impl<A> fmt::Debug for Reply<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reply")
+    }
+}
+
+impl RunReport {
+    /// The outcomes of effects in it, as they are kept where it comes too late to be written.
+    pub(crate) fn testimony(&self) -> Vec<NewTestimony> {
+        let ReportBody::Records(drafts) = &self.body else { return Vec::new() };
+        let testimony = |(place, draft): (usize, &Draft)| {
+            let mark = draft.kind.effect_mark(None)?;
+            let value = draft.value.as_ref().map(|beside| beside.value.clone());
+            let place = u32::try_from(place).unwrap_or(u32::MAX);
+            Some(NewTestimony { run: self.run.clone(), n: self.n, place, mark, value })
+        };
+        drafts.iter().enumerate().filter_map(testimony).collect()
     }
 }
 

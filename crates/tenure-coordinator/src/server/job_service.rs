@@ -21,6 +21,7 @@ use tonic::{Request, Response, Status};
 use super::{
     call::{answer, open, read_limit},
     caller::Caller,
+    effects::{list_effects, list_undecided},
     find_job::find_job,
     job_request::{check_batch, read_filter, read_wish, write_item},
     job_view::{write_job, write_record},
@@ -240,16 +241,18 @@ impl JobService for Jobs {
 
     async fn list_effects(
         &self,
-        _request: Request<v1::ListEffectsRequest>,
+        request: Request<v1::ListEffectsRequest>,
     ) -> Result<Response<v1::ListEffectsResponse>, Status> {
-        Err(Status::unimplemented("effects are not served yet"))
+        let (caller, request) = open(request);
+        answer(list_effects(&self.parts, &caller, request)).await
     }
 
     async fn list_undecided(
         &self,
-        _request: Request<v1::ListUndecidedRequest>,
+        request: Request<v1::ListUndecidedRequest>,
     ) -> Result<Response<v1::ListUndecidedResponse>, Status> {
-        Err(Status::unimplemented("effects are not served yet"))
+        let (caller, request) = open(request);
+        answer(list_undecided(&self.parts, &caller, request)).await
     }
 
     async fn get_result(

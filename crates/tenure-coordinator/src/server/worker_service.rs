@@ -1,4 +1,5 @@
-//! `WorkerService`: registering and attaching workers, the reports of guardians, the list. Registering and being connected
+//! `WorkerService`: registering and attaching workers, the reports of guardians, what a run asks about its effects, the
+//! list. Registering and being connected
 //! are different things: the one opens a term, the other is a stream. Neighbours: `attachment` serves the stream, `gone`
 //! settles what guardians report.
 
@@ -26,6 +27,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     call::{answer, open, read_limit, refuse_cursor},
     caller::Caller,
+    effects::read_effect,
 };
 use crate::{
     attachment::{AttachStream, serve_attachment},
@@ -144,9 +146,10 @@ impl WorkerService for Workers {
 
     async fn read_effect(
         &self,
-        _request: Request<v1::ReadEffectRequest>,
+        request: Request<v1::ReadEffectRequest>,
     ) -> Result<Response<v1::ReadEffectResponse>, Status> {
-        Err(Status::unimplemented("effects are not served yet"))
+        let (_, request) = open(request);
+        answer(read_effect(&self.parts, request)).await
     }
 
     async fn list_workers(

@@ -53,13 +53,24 @@ impl Outcome {
         }
     }
 
+    /// Whether it happened; none: nobody knows.
+    #[must_use]
+    pub const fn happened(self) -> Option<bool> {
+        match self {
+            Self::Done | Self::Failed(Disposition::Landed) | Self::Reconciled(Disposition::Landed) => {
+                Some(true)
+            }
+            Self::Failed(Disposition::DidNotHappen) | Self::Reconciled(Disposition::DidNotHappen) => {
+                Some(false)
+            }
+            Self::Open | Self::Failed(Disposition::InDoubt) | Self::Reconciled(Disposition::InDoubt) => None,
+        }
+    }
+
     /// True where nobody knows whether it happened.
     #[must_use]
     pub const fn is_in_doubt(self) -> bool {
-        match self {
-            Self::Open | Self::Failed(Disposition::InDoubt) | Self::Reconciled(Disposition::InDoubt) => true,
-            Self::Done | Self::Failed(_) | Self::Reconciled(_) => false,
-        }
+        self.happened().is_none()
     }
 
     /// The outcome as a sentence goes on with it.

@@ -1,4 +1,5 @@
-//! Effects in doubt, as the end of a run finds them: mutating, announced, and nobody knows whether they happened.
+//! Effects as the end of a run finds them: in doubt (mutating, announced, and nobody knows whether they happened), or landed
+//! and not undone.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,16 @@ pub struct Doubts {
     pub count: u64,
     /// How many of all can be settled by nobody but a person.
     pub undecided: u64,
+}
+
+/// The steps that a cancel has to undo: mutating effects that took effect, after the last pivot, whose undoing is declared
+/// or was never spoken of; by key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StepsToUndo {
+    /// The first of them, at most `limits::DOUBTS_MAX`.
+    pub listed: Vec<DoubtRef>,
+    /// How many there are in all.
+    pub count: u64,
 }
 
 /// An effect as a record names it.

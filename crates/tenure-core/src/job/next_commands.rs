@@ -24,9 +24,8 @@ pub fn next_commands(
             vec![format!("tenure output {job} --stderr"), format!("tenure journal {job}")]
         }
         State::Succeeded => vec![format!("tenure result {job}"), format!("tenure output {job}")],
-        State::Quarantined | State::Cancelled | State::Abandoned | State::Expired => {
-            vec![format!("tenure journal {job}")]
-        }
+        State::Quarantined => vec![format!("tenure undecided {job}"), format!("tenure effects {job}")],
+        State::Cancelled | State::Abandoned | State::Expired => vec![format!("tenure journal {job}")],
     };
     if can_be_cancelled(state, unaccounted) && !cancel_requested {
         commands.push(format!("tenure cancel {job} --why W"));

@@ -117,7 +117,8 @@ const fn after_wake(state: State) -> Option<State> {
 }
 
 /// Which verdicts a state admits. Only a run can succeed; only retention lets something expire; what waits can still meet
-/// its deadline; a settlement can find an interrupted job out of attempts, or in doubt.
+/// its deadline; a settlement can find an interrupted job out of attempts, or in doubt; a cancel can find a doubt, or what
+/// it cannot undo, in whatever it is asked about.
 const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
     let admitted = match state {
         State::Running => match outcome {
@@ -143,20 +144,15 @@ const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
             Outcome::Succeeded | Outcome::Failed | Outcome::Withheld | Outcome::Expired => false,
         },
         State::Failed | State::Exhausted => match outcome {
-            Outcome::Cancelled | Outcome::Abandoned | Outcome::Expired => true,
-            Outcome::Succeeded
-            | Outcome::Failed
-            | Outcome::Exhausted
-            | Outcome::Withheld
-            | Outcome::Quarantined => false,
+            Outcome::Quarantined | Outcome::Cancelled | Outcome::Abandoned | Outcome::Expired => true,
+            Outcome::Succeeded | Outcome::Failed | Outcome::Exhausted | Outcome::Withheld => false,
         },
         State::Withheld => match outcome {
-            Outcome::Cancelled | Outcome::Abandoned => true,
+            Outcome::Quarantined | Outcome::Cancelled | Outcome::Abandoned => true,
             Outcome::Succeeded
             | Outcome::Failed
             | Outcome::Exhausted
             | Outcome::Withheld
-            | Outcome::Quarantined
             | Outcome::Expired => false,
         },
         State::Quarantined => match outcome {

@@ -4,7 +4,7 @@
 
 use crate::{
     handover::Cause,
-    job::{self, Event, Outcome},
+    job::{self, Event},
     limits::GRANT_RELEASED_WAIT,
     plan::{Changes, Decision, JobChange, JobFacts, LeaseChange, LeaseFacts, Plan, ReadyChange},
     principal::Principal,
@@ -13,7 +13,7 @@ use crate::{
     recovery::{Child, GoneProof, Interruption},
     refusal::Refusal,
     settlement::{
-        RunEnd, carry_out, conclude, judge, judge_again,
+        RunEnd, cancel, carry_out, judge, judge_again,
         judgement::pause_for,
         next_epoch,
         run_end::{fail_for_good, is_final},
@@ -109,7 +109,7 @@ fn settle_disowned(facts: &JobFacts, lease: &LeaseFacts, records: &[Record]) -> 
         reason: format!("worker {} does not hold it", lease.worker),
     });
     if facts.cancel_requested.is_some() {
-        return conclude(facts, epoch, vec![released], Outcome::Cancelled, None, "");
+        return cancel(facts, epoch, vec![released]);
     }
     let state = job::apply(facts.state, Event::Readied)?;
     let job = JobChange { state: Some(state), ..JobChange::default() };

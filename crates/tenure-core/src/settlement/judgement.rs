@@ -15,7 +15,7 @@ use crate::{
     record::{Draft, RecordKind},
     recovery::{self, Child, Denial, Interruption, Pays, Restart},
     refusal::Refusal,
-    settlement::{conclude, next_epoch, run_epoch},
+    settlement::{cancel, conclude, next_epoch, quarantine::quarantine_doubts, run_epoch},
 };
 
 /// What becomes of a job whose run ended without a verdict.
@@ -31,12 +31,42 @@ pub enum Judgement {
     Exhausted(RunRefusal, &'static str),
     /// A cancel stands.
     Cancelled,
+    /// Effects are in doubt that another run could not settle, or that a verdict would have to leave; what it would have
+    /// become.
+    Quarantined(State),
 }
 
-/// Judges an interruption: a standing cancel (once the child is gone), the rule of recovery, the deadline, the hops.
-/// `healthy` says that the child was well when its worker was lost, so that the restart is a loss and no attempt.
+/// Judges an interruption: a standing cancel (once the child is gone), the rule of recovery, the deadline, the hops, the
+/// effects in doubt. `healthy` says that the child was well when its worker was lost, so that the restart is a loss and no
+/// attempt.
 #[must_use]
 pub fn judge(facts: &JobFacts, interruption: &Interruption, child: Child, healthy: bool) -> Judgement {
+    weigh_doubts(facts, child, judge_run(facts, interruption, child, healthy))
+}
+
+/// What only a person can decide is not left to another run, nor to a policy that would be asked later; a doubt of any kind
+/// does not go with a failure. While the child may live, its effects may still get an outcome, and the job is judged again.
+fn weigh_doubts(facts: &JobFacts, child: Child, judgement: Judgement) -> Judgement {
+    let undecided = facts.doubts.undecided > 0;
+    let instead_of = match &judgement {
+        Judgement::Restart(_) if undecided => State::Ready,
+        Judgement::Denied(_) if undecided => State::Interrupted,
+        Judgement::Exhausted(..) if undecided => State::Exhausted,
+        Judgement::OutOfAttempts(_) if !facts.doubts.is_empty() => State::Failed,
+        Judgement::Restart(_)
+        | Judgement::Denied(_)
+        | Judgement::Exhausted(..)
+        | Judgement::OutOfAttempts(_)
+        | Judgement::Cancelled
+        | Judgement::Quarantined(_) => return judgement,
+    };
+    match child {
+        Child::Gone => Judgement::Quarantined(instead_of),
+        Child::Unknown => judgement,
+    }
+}
+
+fn judge_run(facts: &JobFacts, interruption: &Interruption, child: Child, healthy: bool) -> Judgement {
     if facts.cancel_requested.is_some() && child == Child::Gone {
         return Judgement::Cancelled;
     }
@@ -134,7 +164,8 @@ pub fn carry_out(
         Judgement::Denied(_)
         | Judgement::OutOfAttempts(_)
         | Judgement::Exhausted(..)
-        | Judgement::Cancelled => None,
+        | Judgement::Cancelled
+        | Judgement::Quarantined(_) => None,
     };
     drafts.push(Draft::bare(RecordKind::RunInterrupted {
         of_epoch: run_epoch(facts),
@@ -159,8 +190,8 @@ pub fn judge_again(facts: &JobFacts, drafts: Vec<Draft>, healthy: bool) -> Resul
     }
 }
 
-/// The plan of a restart on a person's authority, which draws on nothing and overrides everything but the deadline. The
-/// drafts say who granted it.
+/// The plan of a restart on a person's authority, which draws on nothing and overrides everything but the deadline and the
+/// effects that only a person can decide. The drafts say who granted it.
 ///
 /// # Errors
 /// The job's state does not admit what follows.
@@ -168,6 +199,7 @@ pub fn restart_by_person(facts: &JobFacts, drafts: Vec<Draft>) -> Result<Plan, R
     let (epoch, interruption) = (next_epoch(facts), last_interruption(facts));
     let granted = || Judgement::Restart(grant_restart(facts, Pays::Nothing, None));
     let judgement = ask_admission(facts, Pays::Nothing).unwrap_or_else(granted);
+    let judgement = weigh_doubts(facts, Child::Gone, judgement);
     follow(facts, epoch, drafts, &interruption, judgement, LeaseChange::Keep)
 }
 
@@ -197,7 +229,8 @@ fn follow(
             let detail = format!("{}, and {refusal}", interruption.sentence());
             exhaust(facts, epoch, drafts, &refusal, limit, &detail)
         }
-        Judgement::Cancelled => conclude(facts, epoch, drafts, Outcome::Cancelled, None, ""),
+        Judgement::Cancelled => cancel(facts, epoch, drafts),
+        Judgement::Quarantined(instead_of) => quarantine_doubts(facts, epoch, drafts, instead_of, None),
     }
 }
 

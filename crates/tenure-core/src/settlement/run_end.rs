@@ -1,6 +1,7 @@
 //! The end of a run as its holder reports it: the group is empty, so the child is gone whatever the cause.
 
 use crate::{
+    effect::EffectKey,
     id::{Epoch, Seq, WorkerName},
     job::{Outcome, State},
     plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
@@ -8,7 +9,10 @@ use crate::{
     record::{Draft, RecordKind, SaltedValue},
     recovery::{Child, GoneProof, Interruption},
     refusal::Refusal,
-    settlement::{carry_out, conclude, judge},
+    settlement::{
+        cancel, carry_out, draft_conclusion, judge,
+        quarantine::{Verdict, conclude_undoubted, quarantine_doubts},
+    },
 };
 
 /// How a child ended.
@@ -52,6 +56,17 @@ pub struct EndReport {
     pub output_chunks: u64,
     /// The last notice that the worker has seen; seq 0: none.
     pub last_notice: Seq,
+    /// Effects that earlier runs announced and that this run never asked for; only with exit code 0.
+    pub unasked: Option<Unasked>,
+}
+
+/// Effects that a run did not ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unasked {
+    /// The keys of the first of them, at most `limits::UNASKED_KEYS_MAX`.
+    pub keys: Vec<EffectKey>,
+    /// How many there are in all.
+    pub count: u64,
 }
 
 /// What a holder's report makes of the job.
@@ -106,23 +121,21 @@ fn note_output(plan: &mut Plan, chunks: u64) {
     }
 }
 
-/// The plan of a success. It needs no facts: a store that still finds the holder's lease and head as they were has said
-/// everything there is to know. Nobody has asked for a cancel, or the head would have moved.
+/// The plan of a success. It needs no facts where nothing that mutates is open: a store that still finds the holder's lease
+/// and head as they were has said everything there is to know. Nobody has asked for a cancel, or the head would have moved.
 #[must_use]
-pub fn plan_success(epoch: Epoch, result: Option<SaltedValue>, output_chunks: u64) -> Plan {
-    let concluded = |result| RecordKind::JobConcluded {
-        outcome: State::Succeeded,
-        reason: None,
-        result,
-        output_chunks: Some(output_chunks),
-    };
-    let draft = match result {
-        Some(value) => Draft::with_value(value, |reference| concluded(Some(reference))),
-        None => Draft::bare(concluded(None)),
-    };
+pub fn plan_success(report: EndReport) -> Plan {
+    let mut drafts = warn_unasked(report.unasked);
+    drafts.push(draft_conclusion(State::Succeeded, None, report.result, Some(report.output_chunks)));
     let job = JobChange { state: Some(State::Succeeded), concluded: true, ..JobChange::default() };
     let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready: ReadyChange::Keep };
-    Plan { epoch, drafts: vec![draft], changes }
+    Plan { epoch: report.epoch, drafts, changes }
+}
+
+/// Keys that contain a date or a random number break silently otherwise.
+fn warn_unasked(unasked: Option<Unasked>) -> Vec<Draft> {
+    let warning = |Unasked { keys, count }| Draft::bare(RecordKind::EffectsUnasked { keys, count });
+    unasked.map(warning).into_iter().collect()
 }
 
 fn holds(facts: &JobFacts, epoch: Epoch) -> bool {
@@ -134,10 +147,15 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
     let proof = proof_of(&report.end);
     let gone = Draft::bare(RecordKind::ChildGone { of_epoch: epoch, proof, by });
     if facts.cancel_requested.is_some() {
-        return conclude(facts, epoch, vec![gone], Outcome::Cancelled, None, "");
+        return cancel(facts, epoch, vec![gone]);
     }
     let (interruption, healthy) = match report.end {
-        RunEnd::ExitCode(0) => return Ok(plan_success(epoch, report.result, report.output_chunks)),
+        RunEnd::ExitCode(0) if facts.doubts.is_empty() => return Ok(plan_success(report)),
+        RunEnd::ExitCode(0) => {
+            let mut drafts = vec![gone];
+            drafts.extend(warn_unasked(report.unasked));
+            return quarantine_doubts(facts, epoch, drafts, State::Succeeded, report.result);
+        }
         RunEnd::ExitCode(code) if is_final(facts, code) => {
             return fail_for_good(facts, epoch, vec![gone], code);
         }
@@ -177,7 +195,9 @@ pub(super) fn fail_for_good(
     code: i32,
 ) -> Result<Plan, Refusal> {
     let detail = format!("it exited with code {code}, which its declaration calls final");
-    conclude(facts, epoch, drafts, Outcome::Failed, Some("execution"), &detail)
+    let verdict =
+        Verdict { outcome: Outcome::Failed, reason: Some("execution"), detail: &detail, result: None };
+    conclude_undoubted(facts, epoch, drafts, verdict)
 }
 
 impl RunEnd {

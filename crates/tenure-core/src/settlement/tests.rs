@@ -23,7 +23,14 @@ fn fleet() -> Principal {
 }
 
 fn report(end: RunEnd) -> EndReport {
-    EndReport { epoch: Epoch(1), end, result: None, output_chunks: 3, last_notice: Seq(0) }
+    EndReport {
+        epoch: Epoch(1),
+        end,
+        result: None,
+        output_chunks: 3,
+        last_notice: Seq(0),
+        unasked: None,
+    }
 }
 
 fn end(facts: &JobFacts, end: RunEnd) -> Plan {
@@ -115,8 +122,10 @@ fn what_every_end_that_a_guardian_reports_makes_of_its_job() {
 #[test]
 fn a_success_is_one_record_with_its_result_and_leaves_no_lease() {
     let report = EndReport { result: Some(salted("v1.2.0")), ..report(RunEnd::ExitCode(0)) };
-    let Ok(EndDecision::Write(plan)) = plan_end(&running(), report, fleet()) else { panic!("no plan") };
-    assert_eq!(plan, plan_success(Epoch(1), Some(salted("v1.2.0")), 3));
+    let Ok(EndDecision::Write(plan)) = plan_end(&running(), report.clone(), fleet()) else {
+        panic!("no plan")
+    };
+    assert_eq!(plan, plan_success(report));
     assert_eq!((kinds(&plan), plan.changes.lease), (vec!["job_concluded"], LeaseChange::Delete));
     assert_eq!(plan.drafts[0].value, Some(salted("v1.2.0")));
     assert!(job(&plan).concluded);

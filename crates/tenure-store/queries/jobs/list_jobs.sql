@@ -40,6 +40,7 @@ SELECT
     f.lease_fencing AS "lease_fencing!",
     f.not_before AS "not_before?: _",
     f.interruption_bytes AS "interruption_bytes?",
+    NULL::jsonb AS "effects?",
     (SELECT i.generation FROM installation AS i) AS "generation!",
     statement_timestamp() AS "now!: _"
 FROM job_facts AS f

@@ -1,6 +1,8 @@
 -- Reads what is known of some jobs, all in one snapshot. Reads only: whoever decides from it writes at the head that it
--- names, or not at all. Indexes: the primary keys behind `job_facts`, job
--- by job (LIMIT 1 keeps the planner from another order).
+-- names, or not at all. Of the effects that mutate: those in doubt ($4 of them, and how many in all; an attempt in doubt is
+-- the last under its key, because no other may follow it), how many of them only a person can decide, and those that took
+-- effect and that a cancel would have to undo: what was done before the last pivot stays. Indexes: the primary keys behind
+-- `job_facts` and that of `effects`, job by job (LIMIT 1 keeps the planner from another order).
 SELECT
     a.no AS "no!",
     f.tenant AS "tenant!",
@@ -40,6 +42,7 @@ SELECT
     f.lease_fencing AS "lease_fencing!",
     f.not_before AS "not_before?: _",
     f.interruption_bytes AS "interruption_bytes?",
+    e.effects AS "effects?",
     (SELECT i.generation FROM installation AS i) AS "generation!",
     statement_timestamp() AS "now!: _"
 FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS a (no, tenant, job)
@@ -54,3 +57,44 @@ CROSS JOIN LATERAL (
     WHERE f.tenant = a.tenant AND f.job = a.job
     LIMIT 1
 ) AS f
+CROSS JOIN LATERAL (
+    SELECT
+        CASE WHEN count(m.key) > 0 THEN jsonb_build_object(
+            'doubts', coalesce(jsonb_agg(jsonb_build_object(
+                'key', m.key, 'attempt', m.attempt, 'state', m.state, 'disposition', m.disposition,
+                'recovery', m.recovery, 'mutates', m.mutates, 'request', encode(m.request, 'hex'), 'run', m.run,
+                'announced_seq', m.announced_seq, 'announced_at', (
+                    SELECT r.at FROM journal AS r
+                    WHERE r.tenant = m.tenant AND r.job = m.job AND r.seq = m.announced_seq
+                )
+            ) ORDER BY m.key) FILTER (WHERE m.in_doubt AND m.place <= $4), '[]'),
+            'in_doubt', count(m.key) FILTER (WHERE m.in_doubt),
+            'undecided', count(m.key) FILTER (WHERE m.in_doubt AND CASE m.state
+                WHEN 'started' THEN m.recovery = 'ask'
+                WHEN 'failed' THEN m.recovery <> 'probe'
+                ELSE true
+            END),
+            'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.key)
+                FILTER (WHERE m.to_undo AND m.place <= $4), '[]'),
+            'to_undo', count(m.key) FILTER (WHERE m.to_undo)
+        ) END AS effects
+    FROM (
+        SELECT
+            n.tenant, n.job, n.key, n.attempt, n.state, n.disposition, n.recovery, n.mutates, n.request, n.run,
+            n.announced_seq, n.in_doubt, n.to_undo,
+            row_number() OVER (PARTITION BY n.in_doubt, n.to_undo ORDER BY n.key) AS place
+        FROM (
+            SELECT
+                e.tenant, e.job, e.key, e.attempt, e.state, e.disposition, e.recovery, e.mutates, e.request, e.run,
+                e.announced_seq,
+                e.state = 'started' OR e.disposition IS NOT DISTINCT FROM 'in_doubt' AS in_doubt,
+                (e.state = 'done' OR e.disposition IS NOT DISTINCT FROM 'landed')
+                    AND e.compensation IN ('undeclared', 'undo')
+                    AND e.outcome_seq > coalesce(max(e.outcome_seq) FILTER (
+                        WHERE e.compensation = 'pivot' AND (e.state = 'done' OR e.disposition = 'landed')
+                    ) OVER (), 0) AS to_undo
+            FROM effects AS e
+            WHERE e.tenant = a.tenant AND e.job = a.job AND e.mutates
+        ) AS n
+    ) AS m
+) AS e
