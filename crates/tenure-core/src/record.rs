@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     chain::value_digest,
-    effect::{Compensation, Declared, Disposition, DoubtRef, EffectAct, EffectKey, EffectMark, EffectRecovery},
+    effect::{
+        Compensation, Declared, Disposition, DoubtRef, EffectAct, EffectKey, EffectMark, EffectRecovery,
+    },
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,

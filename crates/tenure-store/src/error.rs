@@ -82,7 +82,9 @@ pub enum StoreError {
     },
     /// The batch announces an attempt at an effect that was announced before, and the unique index stopped it, behind the
     /// check in the statement. Nothing was written, and sending it again changes nothing.
-    #[error("{attempted}: an attempt at an effect is announced a second time, and the index {index} stopped it")]
+    #[error(
+        "{attempted}: an attempt at an effect is announced a second time, and the index {index} stopped it"
+    )]
     AlreadyAnnounced {
         /// What was attempted.
         attempted: &'static str,

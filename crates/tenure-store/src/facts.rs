@@ -219,7 +219,10 @@ struct StoredEffects {
     to_undo: u64,
 }
 
-fn read_effects(found: Option<serde_json::Value>, reader: Reader) -> Result<(Doubts, StepsToUndo), StoreError> {
+fn read_effects(
+    found: Option<serde_json::Value>,
+    reader: Reader,
+) -> Result<(Doubts, StepsToUndo), StoreError> {
     let Some(found) = found else { return Ok((Doubts::default(), StepsToUndo::default())) };
     let found: StoredEffects = reader.json("facts of effects", found)?;
     let listed = found.doubts.into_iter().map(|doubt| doubt.into_doubt(reader)).collect::<Result<_, _>>()?;

@@ -148,7 +148,9 @@ fn read_record(record: v1::NewRecord, by: &Principal) -> Result<Draft, Refusal> 
         Some(new_record::Kind::EffectStarted(started)) => effects::read_started(started),
         Some(new_record::Kind::EffectDone(done)) => effects::read_done(done),
         Some(new_record::Kind::EffectFailed(failed)) => effects::read_failed(failed),
-        Some(new_record::Kind::EffectReconciled(reconciled)) => effects::read_reconciled(reconciled, by.clone()),
+        Some(new_record::Kind::EffectReconciled(reconciled)) => {
+            effects::read_reconciled(reconciled, by.clone())
+        }
         None => Err(InvalidField::Missing { field: "records.kind" }.into()),
     }
 }

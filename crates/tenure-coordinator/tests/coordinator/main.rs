@@ -21,6 +21,8 @@ mod attach;
 
 mod resend;
 
+mod effect;
+
 mod cancel;
 
 mod recovery;

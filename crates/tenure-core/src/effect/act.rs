@@ -107,7 +107,9 @@ pub fn follow_act(last: Option<Standing>, mark: &EffectMark) -> Result<Standing,
             may.then_some(Standing { attempt: mark.attempt, outcome: Outcome::Open, recovery })
         }
         EffectAct::Done if open => ended(Outcome::Done),
-        EffectAct::Failed(Disposition::InDoubt) if this.is_some_and(|this| this.recovery.performs_again()) => {
+        EffectAct::Failed(Disposition::InDoubt)
+            if this.is_some_and(|this| this.recovery.performs_again()) =>
+        {
             None
         }
         EffectAct::Failed(disposition) if open => ended(Outcome::Failed(*disposition)),
@@ -127,5 +129,7 @@ fn describe(key: &EffectKey, attempt: u32, act: &str, last: Option<&Standing>) -
         None => &"nothing was announced under the key",
         Some(last) => &format!("attempt {} {}", last.attempt, last.outcome.words()),
     };
-    format!("the {act} of attempt {attempt} of effect {key:?} does not follow from what is recorded: {stands}")
+    format!(
+        "the {act} of attempt {attempt} of effect {key:?} does not follow from what is recorded: {stands}"
+    )
 }

@@ -78,7 +78,8 @@ pub(super) fn quarantine_doubts(
 ) -> Result<Plan, Refusal> {
     let doubts = &facts.doubts;
     let keys = name_keys(doubts.listed.iter().map(|doubt| &doubt.key), doubts.count);
-    let detail = format!("nobody knows whether these effects happened: {keys}; it would have become {instead_of}");
+    let detail =
+        format!("nobody knows whether these effects happened: {keys}; it would have become {instead_of}");
     let aside = Aside {
         effects: doubts.listed.iter().map(crate::effect::Doubt::to_ref).collect(),
         count: doubts.count,

@@ -23,14 +23,7 @@ fn fleet() -> Principal {
 }
 
 fn report(end: RunEnd) -> EndReport {
-    EndReport {
-        epoch: Epoch(1),
-        end,
-        result: None,
-        output_chunks: 3,
-        last_notice: Seq(0),
-        unasked: None,
-    }
+    EndReport { epoch: Epoch(1), end, result: None, output_chunks: 3, last_notice: Seq(0), unasked: None }
 }
 
 fn end(facts: &JobFacts, end: RunEnd) -> Plan {

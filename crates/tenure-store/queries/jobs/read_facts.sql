@@ -1,5 +1,6 @@
 -- Reads what is known of some jobs, all in one snapshot. Reads only: whoever decides from it writes at the head that it
--- names, or not at all. Of the effects that mutate: those in doubt ($4 of them, and how many in all; an attempt in doubt is
+-- names, or not at all. Of the effects that mutate: those in doubt ($4 of them,
+-- those first that only a person can decide, and how many in all; an attempt in doubt is
 -- the last under its key, because no other may follow it), how many of them only a person can decide, and those that took
 -- effect and that a cancel would have to undo: what was done before the last pivot stays. Indexes: the primary keys behind
 -- `job_facts` and that of `effects`, job by job (LIMIT 1 keeps the planner from another order).
@@ -67,27 +68,28 @@ CROSS JOIN LATERAL (
                     SELECT r.at FROM journal AS r
                     WHERE r.tenant = m.tenant AND r.job = m.job AND r.seq = m.announced_seq
                 )
-            ) ORDER BY m.key) FILTER (WHERE m.in_doubt AND m.place <= $4), '[]'),
+            ) ORDER BY m.place) FILTER (WHERE m.in_doubt AND m.place <= $4), '[]'),
             'in_doubt', count(m.key) FILTER (WHERE m.in_doubt),
-            'undecided', count(m.key) FILTER (WHERE m.in_doubt AND CASE m.state
-                WHEN 'started' THEN m.recovery = 'ask'
-                WHEN 'failed' THEN m.recovery <> 'probe'
-                ELSE true
-            END),
-            'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.key)
+            'undecided', count(m.key) FILTER (WHERE m.in_doubt AND m.undecided),
+            'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.place)
                 FILTER (WHERE m.to_undo AND m.place <= $4), '[]'),
             'to_undo', count(m.key) FILTER (WHERE m.to_undo)
         ) END AS effects
     FROM (
         SELECT
             n.tenant, n.job, n.key, n.attempt, n.state, n.disposition, n.recovery, n.mutates, n.request, n.run,
-            n.announced_seq, n.in_doubt, n.to_undo,
-            row_number() OVER (PARTITION BY n.in_doubt, n.to_undo ORDER BY n.key) AS place
+            n.announced_seq, n.in_doubt, n.undecided, n.to_undo,
+            row_number() OVER (PARTITION BY n.in_doubt, n.to_undo ORDER BY n.undecided DESC, n.key) AS place
         FROM (
             SELECT
                 e.tenant, e.job, e.key, e.attempt, e.state, e.disposition, e.recovery, e.mutates, e.request, e.run,
                 e.announced_seq,
                 e.state = 'started' OR e.disposition IS NOT DISTINCT FROM 'in_doubt' AS in_doubt,
+                CASE e.state
+                    WHEN 'started' THEN e.recovery = 'ask'
+                    WHEN 'failed' THEN e.disposition = 'in_doubt' AND e.recovery <> 'probe'
+                    ELSE e.disposition IS NOT DISTINCT FROM 'in_doubt'
+                END AS undecided,
                 (e.state = 'done' OR e.disposition IS NOT DISTINCT FROM 'landed')
                     AND e.compensation IN ('undeclared', 'undo')
                     AND e.outcome_seq > coalesce(max(e.outcome_seq) FILTER (

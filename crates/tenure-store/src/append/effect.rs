@@ -48,7 +48,8 @@ impl<'a> EffectColumns<'a> {
 
     fn push_append(&mut self, no: usize, append: &'a Append) {
         let mut before: Option<&EffectMark> = None;
-        for (record, mark) in append.records.iter().filter_map(|record| Some((record, record.effect.as_ref()?)))
+        for (record, mark) in
+            append.records.iter().filter_map(|record| Some((record, record.effect.as_ref()?)))
         {
             self.no.push(to_bigint(no as u64));
             self.tenant.push(append.tenant.as_str());

@@ -12,7 +12,7 @@ use tenure_core::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
     },
     job::State,
-    plan::{Changes, Fencing, JobChange, LeaseChange, ReadyChange},
+    plan::{Changes, Fencing, JobChange, JobFacts, LeaseChange, ReadyChange},
     principal::Principal,
     record::{DeadlineSetting, Draft, Header, RecordKind, SaltedValue, SealedRecord, seal_records},
     recovery::{GoneProof, Interruption, Policy, RecoveryPolicy},
@@ -150,6 +150,12 @@ impl Fleet {
             .unwrap()
     }
 
+    /// What is known of a job.
+    pub(crate) async fn facts(&self, job: JobId) -> JobFacts {
+        let wanted = [(self.tenant.clone(), job)];
+        self.store.read_facts(&wanted).await.unwrap().remove(0).unwrap().unwrap()
+    }
+
     /// A job's records, page after page.
     pub(crate) async fn all_records(&self, job: JobId) -> Vec<StoredRecord> {
         let (mut records, mut next) = (Vec::new(), Some(Seq(1)));
@@ -232,6 +238,19 @@ impl Holder {
         let append = Append {
             n: Some(self.n),
             request: Some(Digest::of(texts.join("\n").as_bytes())),
+            ..self.append_of(records, Changes::default())
+        };
+        self.advance(&append);
+        append
+    }
+
+    /// The holder's next append: whatever these say.
+    pub(crate) fn say(&mut self, drafts: Vec<Draft>) -> Append {
+        self.n += 1;
+        let records = self.seal(drafts);
+        let append = Append {
+            n: Some(self.n),
+            request: Some(Digest::of(&records.last().unwrap().bytes)),
             ..self.append_of(records, Changes::default())
         };
         self.advance(&append);

@@ -23,14 +23,15 @@ macro_rules! query {
     };
 }
 
-const HOT: [Expected; 9] = [
+const HOT: [Expected; 13] = [
     Expected {
         query: query!("journal/append_records.sql"),
         arguments: "'{0}', '{default}', '{JOB}', '{1}', '{0}', '{1}', '{3}', '{00}',
             '{1}', '{2}', '{0}', '{null}', '{null}', '{t}', '{succeeded}', '{null}', '{null}', '{null}', '{null}', '{null}',
             '{null}', '{5}', '{00}', '{0}', '{default}', '{JOB}', '{4}', '{1}', '{1}',
-            '{note}', '{1}', '{00}', '{now}', '{00}', '{00}', '{null}', '{null}'",
-        indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey"],
+            '{note}', '{1}', '{00}', '{now}', '{00}', '{00}', '{null}', '{null}', '{0}', '{default}', '{JOB}', '{4}', '{1}',
+            '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}'",
+        indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey", "effects_pkey"],
     },
     Expected {
         query: query!("ready/pick_jobs.sql"),
@@ -65,8 +66,36 @@ const HOT: [Expected; 9] = [
     },
     Expected {
         query: query!("jobs/read_facts.sql"),
-        arguments: "'{0}', '{default}', '{JOB}'",
-        indexes: &["jobs_pkey", "sessions_pkey", "journal_pkey", "leases_pkey", "terms_pkey", "ready_pkey"],
+        arguments: "'{0}', '{default}', '{JOB}', 20",
+        indexes: &[
+            "jobs_pkey",
+            "sessions_pkey",
+            "journal_pkey",
+            "leases_pkey",
+            "terms_pkey",
+            "ready_pkey",
+            "effects_pkey",
+        ],
+    },
+    Expected {
+        query: query!("effects/read_last_attempt.sql"),
+        arguments: "'default', 'JOB', 'push'",
+        indexes: &["effects_pkey", "journal_pkey"],
+    },
+    Expected {
+        query: query!("effects/list_effects.sql"),
+        arguments: "'default', 'JOB', 0, false, 100, 1000",
+        indexes: &["effects_pkey", "journal_pkey", "leases_pkey"],
+    },
+    Expected {
+        query: query!("effects/read_standings.sql"),
+        arguments: "'{0}', '{default}', '{JOB}', '{push}'",
+        indexes: &["effects_pkey"],
+    },
+    Expected {
+        query: query!("testimony/keep_testimony.sql"),
+        arguments: "'{default}', '{JOB}', '{1}', '{1}', '{0}', '{1}', '{push}', '{1}', '{done}', '{null}', '{null}'",
+        indexes: &["effects_pkey"],
     },
     Expected {
         query: query!("jobs/find_jobs_by_ending.sql"),
@@ -75,7 +104,7 @@ const HOT: [Expected; 9] = [
     },
 ];
 
-/// Finished jobs of this month, with three records each, and a few that are not.
+/// Finished jobs of this month, with three records and two effects each, and a few that are not.
 async fn fill(fleet: &Fleet) {
     let statements = [
         "CREATE TEMPORARY TABLE made AS
@@ -89,6 +118,10 @@ async fn fill(fleet: &Fleet) {
         "INSERT INTO journal (tenant, job, seq, generation, epoch, run, kind, at, bytes, hash)
          SELECT 'default', job, seq, 1, 1, 1, 'note', now(), '{}', sha256('')
          FROM made, generate_series(1, 3) AS seq",
+        "INSERT INTO effects (tenant, job, key, attempt, state, recovery, mutates, tool, request, run, epoch,
+             announced_seq, outcome_seq, compensation)
+         SELECT 'default', job, 'push/' || key, 1, 'done', 'ask', true, 'push', sha256(''), 1, 1, 4, 5, 'undeclared'
+         FROM made, generate_series(1, 2) AS key",
         "INSERT INTO leases (tenant, job, epoch, run_epoch, run, generation, worker, term, attach, secret_hash)
          SELECT 'default', job, 1, 1, 1, 1, 'w' || g % 100, 1, 1, sha256('') FROM made WHERE g % 20 = 0",
         "INSERT INTO terms (worker, term, secret_hash, tenants, labels, agents, slots, ttl_ms, fencing, version,

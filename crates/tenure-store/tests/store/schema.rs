@@ -145,17 +145,18 @@ async fn impossible_effects_cannot_be_written() {
     let insert = |state: &str, outcome: &str, disposition: &str, attempt: &str| {
         format!(
             "INSERT INTO effects (tenant, job, key, attempt, state, recovery, mutates, tool, request, run, epoch,
-                 announced_seq, outcome_seq, disposition)
+                 announced_seq, outcome_seq, disposition, compensation)
              VALUES ('default', '{job}', 'push/main', {attempt}, '{state}', 'ask', true, 'push', sha256(''), 1, 1, 4,
-                 {outcome}, {disposition})"
+                 {outcome}, {disposition}, 'undeclared')"
         )
     };
     for (sql, constraint) in [
         (insert("started", "5", "NULL", "1"), "started_has_no_outcome"),
         (insert("done", "NULL", "NULL", "1"), "started_has_no_outcome"),
         (insert("done", "4", "NULL", "1"), "outcome_follows_announcement"),
-        (insert("failed", "5", "NULL", "1"), "failed_says_what_became"),
-        (insert("done", "5", "'landed'", "1"), "failed_says_what_became"),
+        (insert("failed", "5", "NULL", "1"), "outcome_says_what_became"),
+        (insert("done", "5", "'landed'", "1"), "outcome_says_what_became"),
+        (insert("reconciled", "5", "NULL", "1"), "outcome_says_what_became"),
         (insert("perhaps", "5", "NULL", "1"), "state_is_known"),
         (insert("started", "NULL", "NULL", "0"), "effects_attempt_check"),
     ] {

@@ -19,9 +19,7 @@ use tenure_core::{
 use tenure_proto::{
     convert::{
         InvalidField,
-        effect::{
-            read_compensation, read_disposition, read_effect_key, read_recovery, read_request_digest,
-        },
+        effect::{read_compensation, read_disposition, read_effect_key, read_recovery, read_request_digest},
     },
     v1::{self, new_record},
 };
