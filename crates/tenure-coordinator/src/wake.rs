@@ -2,8 +2,9 @@
 //! run. A wake-up says that looking is worth it, never what is to be seen, and one that is lost costs latency and nothing
 //! else, because a poll stands behind each, or for an order the worker's renewal. Wake-ups reach this coordinator's own tasks
 //! at once and those of the others through the database: what is raised here is merged until the notifier sends it, in a
-//! statement of its own and never inside one that writes; what the listener hears is not told on. Neighbours: lanes and the
-//! submission raise them; `dispatch`, the watchers and the attachments wait.
+//! statement of its own and never inside one that writes; what the listener hears is not told on. A coordinator that is alone
+//! tells nothing: its listener greets, whoever is there answers, and whoever comes later greets too. Neighbours: lanes and
+//! the submission raise them; `dispatch`, the watchers and the attachments wait.
 
 pub(crate) mod listener;
 mod news;
@@ -13,7 +14,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -48,6 +49,8 @@ struct Inner {
     /// What the others were not told yet.
     untold: Mutex<News>,
     told: Notify,
+    /// No other coordinator listens, as far as the listener knows.
+    alone: AtomicBool,
 }
 
 impl Default for Inner {
@@ -60,6 +63,7 @@ impl Default for Inner {
             from: Uuid::from_u128(rand::random()),
             untold: Mutex::default(),
             told: Notify::new(),
+            alone: AtomicBool::new(false),
         }
     }
 }
@@ -169,8 +173,14 @@ impl Wakes {
         self.inner.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds to what the others are told next.
+    /// Adds to what the others are told next, where there are any.
     fn tell(&self, add: impl FnOnce(&mut News)) {
+        if !self.inner.alone.load(Ordering::Acquire) {
+            self.tell_anyway(add);
+        }
+    }
+
+    fn tell_anyway(&self, add: impl FnOnce(&mut News)) {
         add(&mut self.inner.untold.lock().unwrap_or_else(PoisonError::into_inner));
         self.inner.told.notify_one();
     }
@@ -186,21 +196,34 @@ impl Wakes {
         if news.is_empty() { Vec::new() } else { news.write(self.inner.from) }
     }
 
-    /// Asks to be heard by this coordinator's own listener.
+    /// Asks to be heard by this coordinator's own listener, and by others. Until it is known that there are none, they are
+    /// told everything.
     fn greet(&self) {
+        self.inner.alone.store(false, Ordering::Release);
         self.tell(|news| news.greeting = true);
     }
 
-    /// What was to be told may be lost, so the others look at everything.
-    fn tell_everything(&self) {
-        self.tell(|news| (news.everything, news.ready) = (true, true));
+    /// Nobody else answered a greeting that was heard.
+    fn note_alone(&self) {
+        self.inner.alone.store(true, Ordering::Release);
     }
 
-    /// Takes a notification. True where it is this coordinator's own, which knows it already.
-    fn hear(&self, payload: &str) -> bool {
+    /// What was to be told may be lost, also a greeting, so the others look at everything and answer.
+    fn tell_everything(&self) {
+        self.tell(|news| (news.everything, news.ready, news.greeting) = (true, true, true));
+    }
+
+    /// Takes a notification.
+    fn hear(&self, payload: &str) -> Speaker {
         let (from, news) = News::read(payload);
         if from == Some(self.inner.from) {
-            return true;
+            // It is known here already.
+            return Speaker::Itself;
+        }
+        self.inner.alone.store(false, Ordering::Release);
+        if news.greeting {
+            // Whoever came is answered, and may have missed what was not told before.
+            self.tell(|news| (news.everything, news.ready) = (true, true));
         }
         if news.everything {
             self.look_at_everything();
@@ -209,8 +232,15 @@ impl Wakes {
         }
         news.jobs.into_iter().for_each(|job| self.look_at_job(job));
         news.orders.into_iter().for_each(|order| self.pass_order(order));
-        false
+        Speaker::Another
     }
+}
+
+/// Who sent a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    Itself,
+    Another,
 }
 
 fn count_up(changes: &watch::Sender<u64>) {
@@ -256,7 +286,7 @@ mod tests {
     /// Carries what one coordinator tells to another.
     fn carry(from: &Wakes, to: &Wakes) -> usize {
         let payloads = from.take_untold();
-        payloads.iter().for_each(|payload| assert!(!to.hear(payload)));
+        payloads.iter().for_each(|payload| assert_eq!(to.hear(payload), Speaker::Another));
         payloads.len()
     }
 
@@ -297,7 +327,9 @@ mod tests {
         let wakes = Wakes::default();
         wakes.note_ready();
         let payloads = wakes.take_untold();
-        assert!(!payloads.is_empty() && payloads.iter().all(|payload| wakes.hear(payload)));
+        assert!(
+            !payloads.is_empty() && payloads.iter().all(|payload| wakes.hear(payload) == Speaker::Itself)
+        );
         assert_eq!(wakes.ready_count(), 1);
     }
 
@@ -321,6 +353,22 @@ mod tests {
         });
         carry(&here, &elsewhere);
         assert_eq!(orders.recv().await.unwrap().run, run);
+    }
+
+    #[test]
+    fn a_coordinator_that_is_alone_tells_nothing_until_another_greets_it() {
+        let (first, second) = (Wakes::default(), Wakes::default());
+        first.note_alone();
+        first.note_ready();
+        first.wake_watchers(job());
+        assert_eq!(carry(&first, &second), 0);
+        second.greet();
+        assert_eq!(carry(&second, &first), 1);
+        assert_eq!(carry(&first, &second), 1, "it answers");
+        assert_eq!(second.ready_count(), 1, "what was not told before is looked for");
+        assert_eq!(carry(&second, &first), 0, "an answer is not answered");
+        first.note_ready();
+        assert_eq!(carry(&first, &second), 1);
     }
 
     #[tokio::test]

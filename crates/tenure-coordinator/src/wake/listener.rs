@@ -1,6 +1,7 @@
 //! The one listener for the wake-ups of other coordinators, on a connection of its own. Whenever it is not sure to have heard
-//! all, everybody here looks at everything: at its start, and after each loss of the connection. A connection that is silent
-//! is asked whether it lives. While nothing can be heard, the polls go on, so it never keeps a coordinator from its work.
+//! all, everybody here looks at everything: at its start, and after each loss of the connection. Then it also greets: it
+//! expects to hear this coordinator itself, and where nobody else answers, this one is alone and need tell nothing. A
+//! connection that is silent is asked whether it lives. While nothing can be heard, the polls go on, so it never keeps a coordinator from its work.
 //! Neighbours: `wake` takes what is heard, the store owns the connection.
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tenure_core::limits::LISTENER_SILENCE;
 use tenure_store::{Heard, Listener, StoreError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::{Speaker, Wakes};
 use crate::{coordinator::Parts, refusals::chain};
 
 /// The pause before a lost connection is made again.
@@ -50,26 +52,56 @@ pub(crate) async fn run_listener(parts: Parts, url: String) {
 
 /// Hears until the connection is lost.
 async fn listen(parts: &Parts, mut listener: Listener) -> Result<(), ListenError> {
-    parts.wakes.look_at_everything();
-    parts.wakes.greet();
-    let mut echo_until = Some(Instant::now() + LISTENER_SILENCE);
+    let mut greeting = Some(Greeting::begin(&parts.wakes));
     loop {
+        let answers_until = greeting.as_ref().map_or_else(Instant::now, |greeting| greeting.until);
         tokio::select! {
             heard = listener.hear() => match heard? {
                 Heard::Payload(payload) => {
-                    if parts.wakes.hear(&payload) {
-                        echo_until = None;
-                    }
+                    let speaker = parts.wakes.hear(&payload);
+                    greeting.iter_mut().for_each(|greeting| greeting.note(speaker));
                 }
-                Heard::Gap => parts.wakes.look_at_everything(),
+                Heard::Gap => greeting = Some(Greeting::begin(&parts.wakes)),
             },
-            () = sleep_until(echo_until.unwrap_or_else(Instant::now)), if echo_until.is_some() => {
-                echo_until = None;
-                warn_of_silence();
+            () = sleep_until(answers_until), if greeting.is_some() => {
+                if let Some(greeting) = greeting.take() {
+                    greeting.conclude(&parts.wakes);
+                }
             }
             () = sleep(LISTENER_SILENCE) => {
                 timeout(LISTENER_SILENCE, listener.check()).await.map_err(|_| ListenError::Silent)??;
             }
+        }
+    }
+}
+
+/// What became of a greeting so far.
+struct Greeting {
+    until: Instant,
+    heard_itself: bool,
+    heard_another: bool,
+}
+
+impl Greeting {
+    /// What happened before is not known, and who is there neither.
+    fn begin(wakes: &Wakes) -> Self {
+        wakes.look_at_everything();
+        wakes.greet();
+        Self { until: Instant::now() + LISTENER_SILENCE, heard_itself: false, heard_another: false }
+    }
+
+    fn note(&mut self, speaker: Speaker) {
+        match speaker {
+            Speaker::Itself => self.heard_itself = true,
+            Speaker::Another => self.heard_another = true,
+        }
+    }
+
+    fn conclude(self, wakes: &Wakes) {
+        match (self.heard_itself, self.heard_another) {
+            (false, _) => warn_of_silence(),
+            (true, false) => wakes.note_alone(),
+            (true, true) => {}
         }
     }
 }

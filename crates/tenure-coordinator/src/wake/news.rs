@@ -23,7 +23,7 @@ const ORDERS_EACH: usize = 10;
 /// What is to be told.
 #[derive(Debug, Clone, Default)]
 pub(super) struct News {
-    /// A listener waits to hear this coordinator itself.
+    /// A listener came: it waits to hear this coordinator itself, and asks whether there are others.
     pub(super) greeting: bool,
     /// A job became ready.
     pub(super) ready: bool,
@@ -64,6 +64,7 @@ impl News {
     pub(super) fn write(&self, from: Uuid) -> Vec<String> {
         let whole = Payload {
             from,
+            greeting: self.greeting,
             ready: self.ready,
             everything: self.everything,
             jobs: Vec::new(),
@@ -73,7 +74,7 @@ impl News {
         if self.greeting || self.ready || self.everything {
             payloads.push(whole.clone());
         }
-        let bare = Payload { ready: false, everything: false, ..whole };
+        let bare = Payload { greeting: false, ready: false, everything: false, ..whole };
         let jobs: Vec<JobId> = self.jobs.iter().copied().collect();
         payloads.extend(jobs.chunks(JOBS_EACH).map(|jobs| Payload { jobs: jobs.to_vec(), ..bare.clone() }));
         let orders: Vec<Order> = self.orders.iter().map(Order::write).collect();
@@ -88,9 +89,9 @@ impl News {
         let Ok(payload) = serde_json::from_str::<Payload>(payload) else {
             return (None, Self { everything: true, ready: true, ..Self::default() });
         };
-        let Payload { from, ready, everything, jobs, orders } = payload;
+        let Payload { from, greeting, ready, everything, jobs, orders } = payload;
         let orders = orders.into_iter().filter_map(Order::read).collect();
-        (Some(from), Self { greeting: false, ready, everything, jobs: jobs.into_iter().collect(), orders })
+        (Some(from), Self { greeting, ready, everything, jobs: jobs.into_iter().collect(), orders })
     }
 }
 
@@ -99,6 +100,8 @@ impl News {
 struct Payload {
     #[serde(with = "uuid::serde::simple")]
     from: Uuid,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    greeting: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ready: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

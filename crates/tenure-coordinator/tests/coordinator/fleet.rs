@@ -73,7 +73,7 @@ impl Fleet {
 
     /// The database, to look into and to move clocks in.
     pub(crate) async fn pool(&self) -> PgPool {
-        self.database.connect(2).await.unwrap()
+        self.database.connect(3).await.unwrap()
     }
 
     pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {

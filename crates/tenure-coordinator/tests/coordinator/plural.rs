@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use sqlx::postgres::PgListener;
 use tenure_coordinator::{Coordinator, CoordinatorOptions, RunningCoordinator};
 use tenure_core::{
     limits::{POLL_INTERVAL_MAX, POLL_INTERVAL_MIN},
@@ -10,6 +11,7 @@ use tenure_core::{
 };
 use tenure_proto::v1::{self, JobState, order::Order, run_end::How};
 use tenure_store::{Heard, Listener, Store, StoreOptions};
+use tenure_testkit::{TestDatabase, wait_for};
 use tonic::transport::Channel;
 
 use crate::{
@@ -91,7 +93,7 @@ async fn a_watch_at_one_coordinator_hears_what_another_writes() {
 async fn with_every_notification_lost_a_start_comes_with_the_poll() {
     let fleet = Fleet::start_with(slow_poll).await;
     // Notifications do not cross databases.
-    let elsewhere = tenure_testkit::TestDatabase::create_empty().await.unwrap();
+    let elsewhere = TestDatabase::create_empty().await.unwrap();
     let deaf = |options: &mut CoordinatorOptions| {
         options.poll_interval = Duration::from_secs(1);
         options.listen_database_url = Some(elsewhere.url().to_owned());
@@ -104,11 +106,16 @@ async fn with_every_notification_lost_a_start_comes_with_the_poll() {
 
 #[tokio::test]
 async fn a_coordinator_where_nothing_happens_sends_nothing() {
-    let fleet = Fleet::start_with(|options| options.poll_interval = POLL_INTERVAL_MIN).await;
-    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    let database = TestDatabase::create().await.unwrap();
+    let mut listener = Listener::connect(database.url(), "a test").await.unwrap();
+    let fleet = Fleet::start_on(database, |options| options.poll_interval = POLL_INTERVAL_MIN).await;
+    // What two coordinators say at their start is over: each greeted, and the second was answered.
+    hear_until(&mut listener, |payload| payload.contains("greeting")).await;
+    let (_second, _channel) = fleet.start_another().await;
+    hear_until(&mut listener, |payload| payload.contains("greeting")).await;
+    hear_until(&mut listener, |payload| payload.contains("everything")).await;
     let store = Store::connect(fleet.database_url(), StoreOptions::default()).await.unwrap();
-    // What its start sends is over once what comes after it is.
-    let mut listener = Listener::connect(fleet.database_url(), "a test").await.unwrap();
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
     grant_once(&fleet, &mut worker).await;
     let job = fleet.submit("plain").await;
     hear_until(&mut listener, |payload| payload.contains(r#""ready":true"#)).await;
@@ -120,6 +127,39 @@ async fn a_coordinator_where_nothing_happens_sends_nothing() {
         fleet.job_in(&job, JobState::Ready).await;
         store.send_notifications(&[format!("round {round}")]).await.unwrap();
         assert_eq!(listener.hear().await.unwrap(), Heard::Payload(format!("round {round}")));
+    }
+}
+
+#[tokio::test]
+async fn a_coordinator_that_is_alone_sends_nothing_and_is_heard_by_one_that_comes() {
+    let fleet = Fleet::start_with(slow_poll).await;
+    let pool = fleet.pool().await;
+    // What ends a round goes through another channel: on theirs, coordinators would take it for somebody else's.
+    let mut listener = PgListener::connect_with(&pool).await.unwrap();
+    listener.listen_all(["tenure", "end"]).await.unwrap();
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    wait_for("a job of which nobody was told", PATIENCE, async || {
+        // Whoever tells does so within the spacing; the second job's end comes later than that.
+        for _ in 0..2 {
+            worker.want(1).await;
+            grant_once(&fleet, &mut worker).await;
+        }
+        worker.renew(None).await;
+        sqlx::query("NOTIFY \"end\"").execute(&pool).await.unwrap();
+        let mut told = Vec::new();
+        loop {
+            let heard = listener.recv().await.unwrap();
+            match heard.channel() {
+                "end" => return if told.is_empty() { Ok(()) } else { Err(told) },
+                _ => told.push(heard.payload().to_owned()),
+            }
+        }
+    })
+    .await;
+    let (_second, channel) = fleet.start_another().await;
+    let mut elsewhere = start_worker(&channel, "w2", 3).await;
+    for _ in 0..3 {
+        grant_once(&fleet, &mut elsewhere).await;
     }
 }
 
