@@ -25,20 +25,24 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos-fleet bench bench-baseline test verify verify-fast dev pg prepare \
+.PHONY: help demo chaos-fleet chaos-effects bench bench-baseline test verify verify-fast dev pg prepare \
 	fmt clippy tidy rustdoc queries dependencies protocol \
 	have-postgres have-nextest have-sqlx have-deny have-buf
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: have-postgres ## a fleet on this repository's commits (or REPO=…) whose workers are killed
-	cargo build --bin tenure --bin tenure-demo
+demo: have-postgres ## a fleet on this repository's commits (or REPO=…) under kills, a freeze and a crash
+	cargo build --bin tenure --bin tenure-ledger --bin tenure-demo
 	cargo run --quiet --bin tenure-demo
 
 chaos-fleet: have-postgres ## faults of every kind, and checkers (SEED=… for the same again, ROW=… for one)
 	cargo build --bin tenure --bin chaos-fleet
 	cargo run --quiet --bin chaos-fleet -- $(if $(SEED),--seed $(SEED)) $(if $(ROW),--row $(ROW))
+
+chaos-effects: have-postgres ## a thousand effects of each recovery while workers are killed (SEED=…, EFFECTS=…)
+	cargo build --bin tenure --bin tenure-ledger --bin chaos-effects
+	cargo run --quiet --bin chaos-effects -- $(if $(SEED),--seed $(SEED)) $(if $(EFFECTS),--effects $(EFFECTS))
 
 bench: have-postgres ## what a fleet does a second, beside what its own database does; fails where a bar is missed
 	cargo build --release --bin tenure --bin tenure-bench
@@ -48,7 +52,7 @@ bench-baseline: BENCH_ARGUMENTS += --write-baseline
 bench-baseline: bench ## the same, and its steady figures become the baseline
 
 test: have-postgres have-nextest ## every test, on a private PostgreSQL
-	cargo build --quiet --package tenure-postgres --bin with-postgres
+	cargo build --quiet --bin with-postgres --bin tenure-ledger
 	$(WITH_POSTGRES) cargo nextest run --workspace
 	cargo test --quiet --workspace --doc
 

@@ -1,87 +1,141 @@
-//! What is done to the fleet. Each fault waits for a condition in the database, not for time: first a worker is killed
-//! when a job of its has left the second note, so that its guardians see it; then another is killed together with its
-//! guardians in one blow, so that nobody is left to say so and its term has to lapse.
+//! What is done to the fleet, while every job stands between an act on the world and its record. Each fault waits for a
+//! condition in the database, not for time:
+//!
+//! 1. a worker is killed: its jobs have announced to the world, and nobody has written it down;
+//! 2. another is cut off with notes that nobody has taken yet, frozen until its jobs are held by others, and thawed;
+//! 3. a coordinator is killed, and the workers move to the other one;
+//! 4. PostgreSQL crashes while the outcomes are being recorded, and is started again.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tenure_testkit::Pid;
+use tenure_testkit::{Crash, Fault, Treatment, Way};
 
-use crate::fleet::{DemoJob, Fleet};
+use crate::fleet::{BEHIND_PROXY, DemoJob, Fleet};
 
 /// How long a condition may take to come about.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A worker that was killed.
-pub(crate) struct Kill {
-    /// The worker.
-    pub(crate) worker: String,
-    /// When, in nanoseconds of the wall clock, which the heartbeat files use too.
-    pub(crate) at_ns: u128,
+/// Announcements that are out, and of which nothing is recorded yet.
+const ANNOUNCED: &str =
+    "SELECT count(*) FROM effects e JOIN leases l ON l.tenant = e.tenant AND l.job = e.job
+    WHERE e.key = 'announce' AND e.state = 'started' AND l.released_at IS NULL";
+/// A note on the wire has more bytes than this, and a renewal fewer.
+const NOTE_BYTES: u64 = 100;
+
+/// Does all of it; returns what recoveries are measured from.
+pub(crate) async fn inflict(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Vec<Fault>> {
+    let killed = kill_a_worker(fleet, jobs).await?;
+    let frozen = freeze_a_worker(fleet, jobs).await?;
+    kill_a_coordinator(fleet).await?;
+    crash_the_database(fleet, jobs).await?;
+    Ok(vec![killed, frozen])
 }
 
-/// Kills one worker where it is seen, and one with its guardians, where it is not.
-pub(crate) async fn inflict(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Vec<Kill>> {
-    let first = wait_for_note(fleet, jobs, 2, 1).await?;
-    println!("killing worker {first}: one of its jobs has left its second note");
-    let seen = kill_worker(fleet, &first, &[])?;
-    fleet.start_worker("w3")?;
-    wait_for_handovers(fleet, &first).await?;
-    fleet.open_gate("computed")?;
-
-    let second = wait_for_note(fleet, jobs, 3, 2).await?;
-    let guardians = fleet.cluster.guardian_pids(&second)?;
-    println!("killing worker {second} and its {} guardians at once", guardians.len());
-    let unseen = kill_worker(fleet, &second, &guardians)?;
+async fn kill_a_worker(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Fault> {
+    wait_for_entries(fleet, jobs.len()).await?;
+    let held = count_held_by(fleet, "w1").await?;
+    println!("killing worker w1: its {held} jobs have announced, and nothing of it is recorded");
+    let fault = Fault::now("w1");
+    fleet.cluster.kill_worker("w1", &[])?;
+    wait_until_held_by_others(fleet, "w1").await?;
+    fleet.wait_for_count(i64::try_from(jobs.len())?, "announcements under way", ANNOUNCED).await?;
     fleet.start_worker("w4")?;
-    fleet.open_gate("pushed")?;
-    Ok(vec![seen, unseen])
+    Ok(fault)
 }
 
-/// Waits until a running job has left so many notes in all of its runs, and names its worker.
-async fn wait_for_note(fleet: &Fleet, jobs: &[DemoJob], notes: i64, least_run: i32) -> Result<String> {
-    let ids: Vec<uuid::Uuid> = jobs.iter().map(|job| job.id).collect();
+/// The worker is frozen as soon as it has tried to send its notes, and everything that it has to say comes once others hold
+/// its jobs.
+async fn freeze_a_worker(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Fault> {
+    let held = count_held_by(fleet, BEHIND_PROXY).await?;
+    let lost_before = fleet.proxy.lost_bytes(Way::ToServer);
+    fleet.proxy.treat(Treatment::LoseRequests);
+    fleet.open_gate("noting")?;
+    wait_for_lost_notes(fleet, lost_before, u64::try_from(held)?).await?;
+    println!(
+        "freezing worker {BEHIND_PROXY} past its lease: it has {held} jobs, and notes that it could not send"
+    );
+    let fault = Fault::now(BEHIND_PROXY);
+    fleet.cluster.freeze_worker(BEHIND_PROXY)?;
+    wait_until_held_by_others(fleet, BEHIND_PROXY).await?;
+    fleet.wait_for_count(i64::try_from(jobs.len())?, "announcements under way", ANNOUNCED).await?;
+    fleet.proxy.treat(Treatment::Pass);
+    fleet.cluster.thaw_worker(BEHIND_PROXY)?;
+    println!("thawed worker {BEHIND_PROXY}: whatever it still has to say about these jobs is late");
+    wait_for_log(fleet, "a late report is fenced").await?;
+    Ok(fault)
+}
+
+async fn kill_a_coordinator(fleet: &mut Fleet) -> Result<()> {
+    println!("killing coordinator c1: its workers move to c2");
+    fleet.cluster.kill_coordinator("c1")?;
+    fleet.cluster.restart_coordinator("c1").await
+}
+
+/// The outcomes of all announcements are on their way when the database goes away.
+async fn crash_the_database(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<()> {
+    fleet.wait_for_count(i64::try_from(jobs.len())?, "announcements under way", ANNOUNCED).await?;
+    println!("crashing PostgreSQL while the announcements are being recorded");
+    fleet.open_gate("recorded")?;
+    fleet.cluster.crash_database(Crash::Immediate);
+    fleet.cluster.restart_database()?;
+    fleet.open_gate("done")
+}
+
+/// Waits until the proxy has thrown away as much as half of so many notes have.
+async fn wait_for_lost_notes(fleet: &Fleet, before: u64, notes: u64) -> Result<()> {
     let until = Instant::now() + PATIENCE;
+    let wanted = notes.div_ceil(2) * NOTE_BYTES;
     loop {
-        let found: Option<(String,)> = sqlx::query_as(
-            "SELECT l.worker FROM leases l
-             WHERE l.tenant = 'default' AND l.job = ANY($1) AND l.released_at IS NULL AND l.run >= $3
-               AND (SELECT count(*) FROM journal n
-                    WHERE n.tenant = l.tenant AND n.job = l.job AND n.kind = 'note') >= $2
-             LIMIT 1",
-        )
-        .bind(&ids)
-        .bind(notes)
-        .bind(least_run)
-        .fetch_optional(&fleet.cluster.database)
-        .await?;
-        if let Some((worker,)) = found {
-            return Ok(worker);
+        let lost = fleet.proxy.lost_bytes(Way::ToServer) - before;
+        if lost >= wanted {
+            return Ok(());
         }
-        ensure!(Instant::now() < until, "no job of run {least_run} or later left {notes} notes");
+        ensure!(Instant::now() < until, "{notes} notes were waited for, and {lost} bytes were sent");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Waits until the ledger has so many entries.
+async fn wait_for_entries(fleet: &Fleet, wanted: usize) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let entered = fleet.ledger.entries()?.len();
+        if entered >= wanted {
+            return Ok(());
+        }
+        ensure!(Instant::now() < until, "the ledger has {entered} entries, and {wanted} were waited for");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn count_held_by(fleet: &Fleet, worker: &str) -> Result<i64> {
+    let (held,) = sqlx::query_as("SELECT count(*) FROM leases WHERE worker = $1 AND released_at IS NULL")
+        .bind(worker)
+        .fetch_one(&fleet.cluster.database)
+        .await?;
+    Ok(held)
 }
 
 /// Waits until no job is held by this worker any more.
-async fn wait_for_handovers(fleet: &Fleet, worker: &str) -> Result<()> {
+async fn wait_until_held_by_others(fleet: &Fleet, worker: &str) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
-        let (held,): (i64,) = sqlx::query_as("SELECT count(*) FROM leases WHERE worker = $1")
-            .bind(worker)
-            .fetch_one(&fleet.cluster.database)
-            .await?;
+        let held = count_held_by(fleet, worker).await?;
         if held == 0 {
             return Ok(());
         }
-        ensure!(Instant::now() < until, "{held} jobs are still held by the dead worker {worker}");
+        ensure!(Instant::now() < until, "{held} jobs are still held by worker {worker}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Kills a worker, with whoever is named beside it.
-fn kill_worker(fleet: &mut Fleet, worker: &str, beside: &[Pid]) -> Result<Kill> {
-    let at_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
-    fleet.cluster.kill_worker(worker, beside)?;
-    Ok(Kill { worker: worker.to_owned(), at_ns })
+/// Waits until a coordinator has logged these words.
+async fn wait_for_log(fleet: &Fleet, words: &str) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while crate::evidence::count_logged(fleet, words)? == 0 {
+        ensure!(Instant::now() < until, "no coordinator logged {words:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }

@@ -1,9 +1,10 @@
-//! The demo: one job per commit of a real repository. While the agents are in the middle, their workers are killed, and
-//! the next runs finish the work. What is printed at the end is counted in the repository, in the database and in the
+//! The demo: one job per commit of a real repository, on two coordinators and three workers. While the agents are in the
+//! middle, workers are killed and frozen, a coordinator is killed and PostgreSQL crashes, and the work is done all the
+//! same, once. What is printed at the end is counted in the repository, in the ledger, in the database and in the
 //! agents' own heartbeat files, by code that does not ask the fleet.
 //!
-//! Neighbours: `fleet` runs the processes, `repository` is the world that the agents change, `faults` does the killing,
-//! `evidence` counts, `report` prints.
+//! Neighbours: `fleet` runs the processes, `repository` and the test kit's ledger are the world that the agents change,
+//! `faults` does the harm, `evidence` counts, `report` prints.
 
 mod evidence;
 mod faults;
@@ -13,12 +14,12 @@ mod repository;
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{evidence::Evidence, fleet::Fleet, repository::Repository};
 
-/// How many commits get release notes, at most.
-const COMMITS: usize = 12;
+/// How many commits get release notes, at most, where `JOBS` does not say another number.
+const COMMITS: usize = 24;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -39,10 +40,11 @@ async fn run_demo() -> Result<bool> {
         tempfile::Builder::new().prefix("tenure-demo-").tempdir().context("making a work directory")?;
     let began = Instant::now();
     let repository = Repository::clone_bare(&source, directory.path())?;
-    let commits = repository.last_commits(COMMITS)?;
+    let commits = repository.last_commits(wanted_commits()?)?;
     println!("{} commits of {} get release notes, one job each", commits.len(), source.display());
 
-    let mut fleet = Fleet::start(directory.path(), &repository).await?;
+    let mut fleet = Fleet::start(directory.path(), &repository, commits.len()).await?;
+    println!("the ledger is {}", fleet.ledger_path().display());
     let outcome = watch_it_survive(&mut fleet, &repository, &commits, began).await;
     if !matches!(outcome, Ok(true)) {
         fleet.keep_logs()?;
@@ -50,7 +52,7 @@ async fn run_demo() -> Result<bool> {
     outcome
 }
 
-/// Submits, kills, waits, counts and reports.
+/// Submits, does harm, waits, counts and reports.
 async fn watch_it_survive(
     fleet: &mut Fleet,
     repository: &Repository,
@@ -58,9 +60,9 @@ async fn watch_it_survive(
     began: Instant,
 ) -> Result<bool> {
     let jobs = fleet.submit_all(commits)?;
-    let kills = faults::inflict(fleet, &jobs).await?;
+    let faults = faults::inflict(fleet, &jobs).await?;
     fleet.wait_until_over(&jobs).await?;
-    let evidence = Evidence::collect(fleet, repository, &jobs, &kills).await?;
+    let evidence = Evidence::collect(fleet, repository, &jobs, &faults).await?;
     report::print_table(&evidence);
     Ok(report::print_summary(&evidence, began.elapsed()))
 }
@@ -71,4 +73,14 @@ fn source_repository() -> Result<PathBuf> {
         Some(given) => Ok(PathBuf::from(given)),
         None => Ok(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?),
     }
+}
+
+/// `JOBS`, or the usual number. Fewer than 3 would leave a worker without work.
+fn wanted_commits() -> Result<usize> {
+    let Some(given) = std::env::var("JOBS").ok().filter(|given| !given.is_empty()) else {
+        return Ok(COMMITS);
+    };
+    let wanted = given.parse().with_context(|| format!("JOBS={given} is no number"))?;
+    ensure!((3..=COMMITS).contains(&wanted), "JOBS={given}, and 3 to {COMMITS} are taken");
+    Ok(wanted)
 }

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 /// A bare repository in the demo's work directory.
 pub(crate) struct Repository {
     path: PathBuf,
+    branches_before: usize,
 }
 
 impl Repository {
@@ -26,7 +27,9 @@ impl Repository {
             "git could not clone {}: is it a git repository? (REPO= names another)",
             source.display()
         );
-        Ok(Self { path })
+        let mut repository = Self { path, branches_before: 0 };
+        repository.branches_before = repository.list_branches()?;
+        Ok(repository)
     }
 
     /// Where it is.
@@ -51,6 +54,15 @@ impl Repository {
         let commits = self.git(&["rev-list", "--count", &branch])?;
         let notes = self.git(&["show", &format!("{branch}:RELEASE-NOTES.md")])?;
         Ok(commits.trim() == "1" && notes.contains(commit))
+    }
+
+    /// How many branches of release notes were added since it was cloned, whoever pushed them.
+    pub(crate) fn count_pushed(&self) -> Result<usize> {
+        Ok(self.list_branches()?.saturating_sub(self.branches_before))
+    }
+
+    fn list_branches(&self) -> Result<usize> {
+        Ok(self.git(&["for-each-ref", "--format=%(refname)", "refs/heads/notes/"])?.lines().count())
     }
 
     fn git(&self, arguments: &[&str]) -> Result<String> {

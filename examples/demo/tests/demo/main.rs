@@ -1,0 +1,3 @@
+//! The demo as somebody runs it.
+
+mod tampering;
