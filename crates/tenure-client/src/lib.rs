@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod error;
 
 pub mod agents;
+pub mod effects;
 pub mod job;
 pub mod jobs;
 pub mod submission;

@@ -24,7 +24,15 @@ use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
 /// The kinds of records that a handover is composed from.
-const KINDS_TOLD: [&str; 3] = ["job_admitted", "run_started", "note"];
+const KINDS_TOLD: [&str; 7] = [
+    "job_admitted",
+    "run_started",
+    "note",
+    "effect_started",
+    "effect_done",
+    "effect_failed",
+    "effect_reconciled",
+];
 
 /// Hands claimed runs to the worker they were claimed for.
 pub(crate) async fn grant_runs(

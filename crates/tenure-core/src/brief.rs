@@ -5,7 +5,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    handover::{Cause, EarlierNote, Handover},
+    effect::EffectRecovery,
+    handover::{Cause, EarlierEffect, EarlierNote, EarlierState, Handover},
     id::Run,
     recovery::Interruption,
 };
@@ -18,6 +19,7 @@ pub fn brief(handover: &Handover) -> String {
         Cause::Recovered { previous, interruption, attempt } => {
             let mut text = tell_recovery(*previous, interruption, *attempt);
             tell_notes(&mut text, handover);
+            tell_effects(&mut text, handover);
             text
         }
     }
@@ -38,6 +40,10 @@ fn tell_recovery(previous: Run, interruption: &Interruption, attempt: u32) -> St
 
 fn tell_notes(text: &mut String, handover: &Handover) {
     text.push('\n');
+    if handover.notes.is_empty() && !handover.effects.is_empty() {
+        text.push_str("Nothing was noted on the way; what is known are the effects below.\n");
+        return;
+    }
     if handover.notes.is_empty() {
         text.push_str(
             "Nothing was written down on the way, so the work may have got anywhere from nowhere to almost \
@@ -67,6 +73,55 @@ fn tell_note(text: &mut String, note: &EarlierNote) {
         let line = format!("  {line}");
         let _ = writeln!(text, "{}", line.trim_end());
     }
+}
+
+/// What was announced under a key is safe to ask for again: it is answered from the record.
+fn tell_effects(text: &mut String, handover: &Handover) {
+    if handover.effects.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\nThese effects were announced by earlier runs. Ask for them again under the same keys: what was done is read \
+         back and not performed a second time.\n\n",
+    );
+    if handover.effects_left_out > 0 {
+        let _ = writeln!(text, "- ({} older effects are left out)", handover.effects_left_out);
+    }
+    for effect in &handover.effects {
+        let _ = writeln!(text, "- {:?} (run {}): {}", effect.key.as_str(), effect.run, tell_state(effect));
+    }
+}
+
+fn tell_state(effect: &EarlierEffect) -> String {
+    let settled = match effect.recovery {
+        EffectRecovery::Retry => "is performed again",
+        EffectRecovery::Idempotent => "is performed again with the same idempotency key",
+        EffectRecovery::Probe => "is looked up first",
+        EffectRecovery::Ask => "is refused",
+    };
+    match effect.state {
+        EarlierState::Done => match effect.output.as_deref().and_then(first_line) {
+            Some(line) => format!("done; it returned: {line}"),
+            None => "done".to_owned(),
+        },
+        EarlierState::Landed => {
+            "took effect, but its answer is unusable; it is not performed again".to_owned()
+        }
+        EarlierState::DidNotHappen => "failed and did not happen; asked for, it is performed".to_owned(),
+        EarlierState::InDoubt => format!("nobody knows whether it happened; asked for, it {settled}"),
+        EarlierState::Undecided => {
+            "nobody knows whether it happened, and only a person can say; asked for, it is refused".to_owned()
+        }
+    }
+}
+
+/// The beginning of an output that fits beside its key; the whole is read back.
+fn first_line(output: &str) -> Option<String> {
+    const LETTERS_MAX: usize = 120;
+    let line = output.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let more = output.trim().len() > line.len() || line.chars().count() > LETTERS_MAX;
+    let shown: String = line.chars().filter(|letter| !letter.is_control()).take(LETTERS_MAX).collect();
+    Some(if more { format!("{shown} …") } else { shown })
 }
 
 #[cfg(test)]

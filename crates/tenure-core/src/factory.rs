@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     chain::Head,
-    effect::{Doubts, StepsToUndo},
+    effect::{Compensation, Doubts, EffectRecovery, Outcome, StepsToUndo},
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
@@ -134,6 +134,44 @@ pub(crate) fn run_started(cause: Cause) -> Draft {
         attempt: cause.attempt(),
         cause,
     })
+}
+
+/// The announcement of a first attempt.
+pub(crate) fn effect_started(name: &str, recovery: EffectRecovery) -> Draft {
+    effect_attempted(name, recovery, 1)
+}
+
+pub(crate) fn effect_attempted(name: &str, recovery: EffectRecovery, attempt: u32) -> Draft {
+    let (key, tool, mutates, compensation) =
+        (name.parse().unwrap(), "git".to_owned(), true, Compensation::Undeclared);
+    let draft = Draft::with_value(salted(r#"{"command":["git","push"]}"#), |request| {
+        RecordKind::EffectStarted { key, attempt, recovery, mutates, tool, compensation, request }
+    });
+    Draft { request: Some(Digest::of(b"git push")), ..draft }
+}
+
+/// The end of a first attempt.
+pub(crate) fn effect_ended(name: &str, outcome: Outcome) -> Draft {
+    effect_attempt_ended(name, 1, outcome)
+}
+
+pub(crate) fn effect_attempt_ended(name: &str, attempt: u32, outcome: Outcome) -> Draft {
+    let key = name.parse().unwrap();
+    match outcome {
+        Outcome::Open => panic!("an open attempt has no end"),
+        Outcome::Done => Draft::with_value(salted("abc123\nto origin"), |output| RecordKind::EffectDone {
+            key,
+            attempt,
+            output,
+            truncated: false,
+        }),
+        Outcome::Failed(disposition) => Draft::with_value(salted("no route"), |error| {
+            RecordKind::EffectFailed { key, attempt, disposition, exit_code: Some(1), error }
+        }),
+        Outcome::Reconciled(verdict) => {
+            Draft::bare(RecordKind::EffectReconciled { key, attempt, verdict, by: person(), value: None })
+        }
+    }
 }
 
 /// The first two records of a job.

@@ -1,12 +1,14 @@
 //! Why a run is starting, and what it is told about the runs before it. A handover is composed from the journal each time,
 //! so that repeated handovers do not multiply it, and it never promises to be complete: a run that was interrupted stops
-//! in mid-sentence. Effects and bookings take their place after the notes once they exist; a reader takes an absent field
-//! as nothing to tell. Neighbours: `brief` puts it into words, `recovery` says why a run was interrupted.
+//! in mid-sentence. Bookings take their place after the effects once they exist; a reader takes an absent field as nothing to
+//! tell. Neighbours: `brief` puts it into words, `recovery` says why a run was interrupted.
 
 mod compose;
+mod effects;
 mod json;
 
 pub use compose::History;
+pub use effects::{EarlierEffect, EarlierState};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -68,6 +70,10 @@ pub struct Handover {
     pub notes: Vec<EarlierNote>,
     /// Older notes that were left out because there were too many bytes of them.
     pub notes_left_out: usize,
+    /// The effects that earlier runs announced, in the order of their announcements.
+    pub effects: Vec<EarlierEffect>,
+    /// Earlier effects that were left out because there were too many bytes of them.
+    pub effects_left_out: usize,
     /// The session's deadline; none: no ceiling.
     pub deadline: Option<RemainingDeadline>,
 }

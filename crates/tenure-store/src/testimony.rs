@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use sqlx::query_file;
 use tenure_core::{
-    effect::{EffectAct, EffectKey, EffectMark, Outcome},
+    effect::{Disposition, EffectKey, EffectMark, Outcome},
     id::{Epoch, JobId, Run, Tenant},
     limits::{RECORD_PAGE_MAX_BYTES, TESTIMONIES_MAX},
     run_ref::RunRef,
@@ -140,12 +140,7 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn push(&mut self, testimony: &'a NewTestimony) {
-        let claimed = match &testimony.mark.act {
-            EffectAct::Announced { .. } => return,
-            EffectAct::Done => Outcome::Done,
-            EffectAct::Failed(disposition) => Outcome::Failed(*disposition),
-            EffectAct::Reconciled(verdict) => Outcome::Reconciled(*verdict),
-        };
+        let Some(claimed) = testimony.mark.act.outcome() else { return };
         self.tenant.push(testimony.run.tenant.as_str());
         self.job.push(testimony.run.job.0);
         self.epoch.push(to_bigint(testimony.run.epoch.0));
@@ -155,7 +150,7 @@ impl<'a> Columns<'a> {
         self.key.push(testimony.mark.key.as_str());
         self.attempt.push(to_integer(testimony.mark.attempt));
         self.state.push(claimed.state());
-        self.disposition.push(claimed.disposition().map(tenure_core::effect::Disposition::word));
+        self.disposition.push(claimed.disposition().map(Disposition::word));
         self.value.push(testimony.value.as_deref());
     }
 }

@@ -6,6 +6,7 @@ mod journal;
 mod server;
 
 mod calls;
+mod effects;
 mod output;
 mod verification;
 mod watching;

@@ -25,6 +25,8 @@ type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 pub(crate) struct Script {
     pub(crate) records: Vec<v1::Record>,
     pub(crate) outputs: Vec<v1::ReadOutputResponse>,
+    pub(crate) effects: Vec<v1::Effect>,
+    pub(crate) testimonies: Vec<v1::Testimony>,
     pub(crate) state: v1::JobState,
     pub(crate) run: u32,
     pub(crate) concluded_head: Option<v1::ConcludedHead>,
@@ -167,16 +169,25 @@ impl service::JobService for Service {
 
     async fn list_effects(
         &self,
-        _: Request<v1::ListEffectsRequest>,
+        request: Request<v1::ListEffectsRequest>,
     ) -> Result<Response<v1::ListEffectsResponse>, Status> {
-        Ok(Response::new(v1::ListEffectsResponse { job_id: JOB.into(), ..Default::default() }))
+        let cursor = request.into_inner().cursor;
+        self.misbehave()?;
+        let effects = self.script().effects.clone();
+        let (effects, cursor) =
+            if cursor.is_empty() { (effects, "9".into()) } else { (Vec::new(), String::new()) };
+        Ok(Response::new(v1::ListEffectsResponse { job_id: JOB.into(), effects, cursor }))
     }
 
     async fn list_undecided(
         &self,
         _: Request<v1::ListUndecidedRequest>,
     ) -> Result<Response<v1::ListUndecidedResponse>, Status> {
-        Ok(Response::new(v1::ListUndecidedResponse { job_id: JOB.into(), ..Default::default() }))
+        self.misbehave()?;
+        let script = self.script();
+        let (effects, testimonies) = (script.effects.clone(), script.testimonies.clone());
+        let cursor = String::new();
+        Ok(Response::new(v1::ListUndecidedResponse { job_id: JOB.into(), effects, testimonies, cursor }))
     }
 
     async fn get_job(

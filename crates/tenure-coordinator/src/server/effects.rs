@@ -3,7 +3,6 @@
 
 use subtle::ConstantTimeEq as _;
 use tenure_core::{
-    effect::Outcome,
     id::{JobId, Seq, Tenant},
     limits::EFFECT_OUTPUT_MAX_BYTES,
     reason::Reason,
@@ -12,7 +11,7 @@ use tenure_core::{
 };
 use tenure_proto::{
     convert::{
-        effect::{read_effect_key, write_compensation, write_disposition, write_recovery},
+        effect::{read_effect_key, write_compensation, write_outcome, write_recovery},
         run::read_run_ref,
         time::write_timestamp,
     },
@@ -118,21 +117,6 @@ fn write_cursor(page: &EffectPage) -> String {
     page.next.map(|after| after.to_string()).unwrap_or_default()
 }
 
-const fn write_state(outcome: Outcome) -> v1::EffectState {
-    match outcome {
-        Outcome::Open => v1::EffectState::Started,
-        Outcome::Done => v1::EffectState::Done,
-        Outcome::Failed(_) => v1::EffectState::Failed,
-        Outcome::Reconciled(_) => v1::EffectState::Reconciled,
-    }
-}
-
-/// What became of the world, as it stands beside the state; unspecified where that says it.
-fn write_outcome(outcome: Outcome) -> (i32, i32) {
-    let disposition = outcome.disposition().map_or(v1::EffectDisposition::Unspecified, write_disposition);
-    (write_state(outcome).into(), disposition.into())
-}
-
 fn write_value(value: Option<Vec<u8>>) -> Option<prost::bytes::Bytes> {
     value.map(|mut value| {
         value.truncate(EFFECT_OUTPUT_MAX_BYTES);
@@ -146,8 +130,8 @@ fn write_effect(row: EffectRow) -> v1::Effect {
     v1::Effect {
         key: row.key.to_string(),
         attempt: row.last.attempt,
-        state,
-        disposition,
+        state: state.into(),
+        disposition: disposition.into(),
         recovery: write_recovery(row.last.recovery).into(),
         mutates: row.last.mutates,
         tool: row.tool,
@@ -171,8 +155,8 @@ fn write_testimony(row: TestimonyRow) -> v1::Testimony {
         attempt: row.attempt,
         run: row.run.0,
         epoch: row.epoch.0,
-        state,
-        disposition,
+        state: state.into(),
+        disposition: disposition.into(),
         arrived_at: Some(write_timestamp(row.arrived_at)),
         value: write_value(row.value),
         contradicts,

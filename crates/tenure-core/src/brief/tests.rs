@@ -3,7 +3,10 @@
 use super::*;
 use crate::{
     deadline::Deadline,
-    factory::{Journal, admitted, crashed, job_id, note, run_started, second, start},
+    effect::{Disposition, EffectRecovery, Outcome},
+    factory::{
+        Journal, admitted, crashed, effect_ended, effect_started, job_id, note, run_started, second, start,
+    },
     handover::History,
     id::Seq,
 };
@@ -85,4 +88,33 @@ fn repeated_handovers_tell_each_note_once_and_in_order() {
     let bullets: Vec<_> = told.lines().filter(|line| line.starts_with("- ")).collect();
     assert_eq!(bullets, ["- run 1: one", "- run 2: two"]);
     assert!(told.contains("This is attempt 3."), "{told}");
+}
+
+/// A journal whose first run left an effect in each state.
+fn journal_of_effects() -> Journal {
+    let mut drafts = vec![run_started(Cause::Dispatch)];
+    let failed = |disposition| Some(Outcome::Failed(disposition));
+    for (name, recovery, outcome) in [
+        ("git/push", EffectRecovery::Probe, Some(Outcome::Done)),
+        ("mail/announce", EffectRecovery::Idempotent, None),
+        ("git/tag", EffectRecovery::Probe, None),
+        ("look", EffectRecovery::Retry, None),
+        ("payment", EffectRecovery::Ask, failed(Disposition::InDoubt)),
+        ("upload", EffectRecovery::Ask, failed(Disposition::DidNotHappen)),
+        ("order", EffectRecovery::Ask, failed(Disposition::Landed)),
+    ] {
+        drafts.push(effect_started(name, recovery));
+        drafts.extend(outcome.map(|outcome| effect_ended(name, outcome)));
+    }
+    Journal::of(job_id()).write(0, 0, admitted("v1.2.0")).write(1, 1, drafts).write(
+        3,
+        2,
+        vec![run_started(recovered(1, Interruption::WorkerLost, 2))],
+    )
+}
+
+#[test]
+fn a_recovered_run_is_told_how_every_effect_stands_and_what_is_done_about_it() {
+    let journal = journal_of_effects();
+    insta::assert_snapshot!(brief(&compose(&journal, journal.head().seq)));
 }

@@ -64,6 +64,17 @@ pub struct ActRefused {
 }
 
 impl EffectAct {
+    /// How the attempt ended; none where it begins.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Announced { .. } => None,
+            Self::Done => Some(Outcome::Done),
+            Self::Failed(disposition) => Some(Outcome::Failed(*disposition)),
+            Self::Reconciled(verdict) => Some(Outcome::Reconciled(*verdict)),
+        }
+    }
+
     const fn name(&self) -> &'static str {
         match self {
             Self::Announced { .. } => "announcement",

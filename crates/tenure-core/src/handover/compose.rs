@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-use super::{Cause, EarlierNote, Handover, RemainingDeadline};
+use super::{Cause, EarlierNote, Handover, RemainingDeadline, effects::EffectsKept};
 use crate::{
     deadline::Deadline,
     id::{JobId, Run, Seq},
@@ -24,6 +24,8 @@ impl Handover {
             input: Some(input),
             notes: Vec::new(),
             notes_left_out: 0,
+            effects: Vec::new(),
+            effects_left_out: 0,
             deadline: remaining(deadline, now),
         }
     }
@@ -36,19 +38,23 @@ pub struct History {
     start: Option<(JobId, Run, Cause)>,
     input: Option<Vec<u8>>,
     notes: NotesKept,
+    effects: EffectsKept,
 }
 
 impl History {
     /// Nothing is read yet; `up_to` is the seq of the record that starts the run, and what comes after it is left out.
     #[must_use]
     pub fn up_to(up_to: Seq) -> Self {
-        Self { up_to, start: None, input: None, notes: NotesKept::default() }
+        Self { up_to, start: None, input: None, notes: NotesKept::default(), effects: EffectsKept::default() }
     }
 
     /// Takes the next record with the value beside it. Records come in order; all of them, or those kinds that matter
-    /// (`job_admitted`, `run_started`, `note`).
+    /// (`job_admitted`, `run_started`, `note`, and those of effects).
     pub fn take_record(&mut self, record: Record, value: Option<Vec<u8>>) {
         let before = record.seq < self.up_to;
+        if before {
+            self.effects.keep(&record, value.as_deref());
+        }
         match record.kind {
             RecordKind::RunStarted { cause, .. } if record.seq == self.up_to => {
                 self.start = Some((record.job, record.run, cause));
@@ -67,8 +73,9 @@ impl History {
     pub fn compose_handover(self, now: Timestamp, deadline: &Deadline) -> Option<Handover> {
         let (job, run, cause) = self.start?;
         let (notes, notes_left_out) = (self.notes.kept.into(), self.notes.left_out);
-        let deadline = remaining(deadline, now);
-        Some(Handover { job, run, cause, input: self.input, notes, notes_left_out, deadline })
+        let (effects, effects_left_out) = self.effects.into_told();
+        let (input, deadline) = (self.input, remaining(deadline, now));
+        Some(Handover { job, run, cause, input, notes, notes_left_out, effects, effects_left_out, deadline })
     }
 }
 

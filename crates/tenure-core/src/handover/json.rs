@@ -5,16 +5,22 @@
 //!  "cause": {"kind": "recovered", "previous": 1, "interruption": {"kind": "worker_lost"}, "attempt": 2},
 //!  "input": {"encoding": "utf-8", "value": "…"},
 //!  "notes": [{"run": 1, "at": "2026-11-30T09:00:00.000001Z", "text": "…"}],
+//!  "effects": [{"key": "git/push", "attempt": 1, "run": 1, "at": "2026-11-30T09:00:01Z", "mutates": true, "state": "done",
+//!               "recovery": "probe", "output": "…"}],
 //!  "deadline": {"at": "2026-11-30T10:00:00Z", "remaining_s": 3120}}
 //! ```
 //!
+//! `state` is `done`, `landed` (it took effect, its answer is unusable), `did_not_happen`, `in_doubt` (asking for it settles it
+//! by its `recovery`) or `undecided` (only a person can say). `output` is what it returned or its error, as text; `shortened` is
+//! there only where it was cut off, and the whole is read back by asking for the effect under its key.
 //! `encoding` is `base64` where the input is no UTF-8; `input` is null where it was erased, `text` likewise; `deadline` is
-//! null where there is no ceiling; `notes_left_out` is there only where older notes were left out. Fields may be added.
+//! null where there is no ceiling; `notes_left_out` and `effects_left_out` are there only where older ones were left out. Fields
+//! may be added.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
-use super::{Cause, EarlierNote, Handover, RemainingDeadline};
+use super::{Cause, EarlierEffect, EarlierNote, Handover, RemainingDeadline};
 use crate::id::{JobId, Run};
 
 /// The version of the form.
@@ -31,6 +37,9 @@ struct Form<'a> {
     notes: &'a [EarlierNote],
     #[serde(skip_serializing_if = "is_zero")]
     notes_left_out: usize,
+    effects: &'a [EarlierEffect],
+    #[serde(skip_serializing_if = "is_zero")]
+    effects_left_out: usize,
     deadline: Option<RemainingDeadline>,
 }
 
@@ -58,6 +67,8 @@ impl Handover {
             input: self.input.as_deref().map(encode_input),
             notes: &self.notes,
             notes_left_out: self.notes_left_out,
+            effects: &self.effects,
+            effects_left_out: self.effects_left_out,
             deadline: self.deadline,
         })
     }

@@ -3,9 +3,13 @@
 use super::*;
 use crate::{
     deadline::Deadline,
-    factory::{Journal, admitted, job_id, note, run_started, second, start},
+    effect::{Disposition, EffectRecovery, Outcome},
+    factory::{
+        Journal, admitted, effect_attempt_ended, effect_attempted, effect_ended, effect_started, job_id,
+        note, run_started, second, start,
+    },
     id::Seq,
-    limits::{HANDOVER_NOTES_MAX_BYTES, NOTE_MAX_BYTES},
+    limits::{HANDOVER_EFFECTS_MAX_BYTES, HANDOVER_NOTES_MAX_BYTES, NOTE_MAX_BYTES},
 };
 
 fn compose(journal: &Journal, up_to: u64, deadline: &Deadline) -> Option<Handover> {
@@ -113,4 +117,45 @@ fn erased_values_are_told_as_erased() {
     let handover = compose(&journal, 6, &Deadline::new(start(), None)).unwrap();
     assert_eq!((handover.input.as_ref(), handover.notes[0].text.as_ref()), (None, None));
     assert!(crate::brief::brief(&handover).contains("- run 1: (this note was erased)"));
+}
+
+#[test]
+fn the_last_attempt_of_each_effect_is_told_with_its_output_shortened() {
+    let again = vec![
+        effect_started("push", EffectRecovery::Ask),
+        effect_ended("push", Outcome::Failed(Disposition::DidNotHappen)),
+        effect_attempted("push", EffectRecovery::Ask, 2),
+        effect_attempt_ended("push", 2, Outcome::Done),
+        effect_started("pull", EffectRecovery::Probe),
+    ];
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch)])
+        .write(1, 1, again)
+        .write(3, 2, vec![run_started(recovered()), effect_ended("pull", Outcome::Done)]);
+    let handover = compose(&journal, 9, &Deadline::new(start(), None)).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&handover.to_json().unwrap()).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json["effects"]).unwrap());
+}
+
+#[test]
+fn too_many_effects_lose_the_oldest_and_say_how_many() {
+    let long = "x".repeat(500);
+    let effects: Vec<_> =
+        (0..600).map(|no| effect_started(&format!("{no:04}/{long}"), EffectRecovery::Ask)).collect();
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch)])
+        .write(1, 1, effects)
+        .write(3, 2, vec![run_started(recovered())]);
+    let handover = compose(&journal, journal.head().seq.0, &Deadline::new(start(), None)).unwrap();
+    assert_eq!(handover.effects.len() + handover.effects_left_out, 600);
+    assert!(
+        handover.effects_left_out > 0 && handover.effects.last().unwrap().key.as_str().starts_with("0599")
+    );
+    let left_out = format!("- ({} older effects are left out)", handover.effects_left_out);
+    assert!(crate::brief::brief(&handover).contains(&left_out));
+    let without = Handover { effects: Vec::new(), ..handover.clone() };
+    let taken = handover.to_json().unwrap().len() - without.to_json().unwrap().len();
+    assert!(taken <= HANDOVER_EFFECTS_MAX_BYTES + 600, "{taken}");
 }

@@ -1,7 +1,7 @@
 //! The words that are said about effects, on the wire.
 
 use tenure_core::{
-    effect::{Compensation, Disposition, EffectKey, EffectRecovery},
+    effect::{Compensation, Disposition, EffectKey, EffectRecovery, Outcome},
     id::Digest,
 };
 
@@ -77,6 +77,39 @@ pub fn read_disposition(field: &'static str, given: i32) -> Result<Option<Dispos
     }
 }
 
+/// How an attempt stands, as it goes onto the wire: the state, and what became of the world beside it.
+#[must_use]
+pub const fn write_outcome(outcome: Outcome) -> (v1::EffectState, v1::EffectDisposition) {
+    let state = match outcome {
+        Outcome::Open => v1::EffectState::Started,
+        Outcome::Done => v1::EffectState::Done,
+        Outcome::Failed(_) => v1::EffectState::Failed,
+        Outcome::Reconciled(_) => v1::EffectState::Reconciled,
+    };
+    let disposition = match outcome.disposition() {
+        None => v1::EffectDisposition::Unspecified,
+        Some(disposition) => write_disposition(disposition),
+    };
+    (state, disposition)
+}
+
+/// How an attempt stands, from the wire.
+///
+/// # Errors
+/// This release does not know the state, or the disposition is not there where the state needs it.
+pub fn read_outcome(field: &'static str, state: i32, disposition: i32) -> Result<Outcome, InvalidField> {
+    let disposition = read_disposition(field, disposition)?;
+    let told = || disposition.ok_or(InvalidField::Missing { field });
+    match v1::EffectState::try_from(state) {
+        Ok(v1::EffectState::Started) => Ok(Outcome::Open),
+        Ok(v1::EffectState::Done) => Ok(Outcome::Done),
+        Ok(v1::EffectState::Failed) => told().map(Outcome::Failed),
+        Ok(v1::EffectState::Reconciled) => told().map(Outcome::Reconciled),
+        Ok(v1::EffectState::Unspecified) => Err(InvalidField::Missing { field }),
+        Err(_) => Err(InvalidField::Unknown { field, value: state }),
+    }
+}
+
 /// How a step is undone, as it goes onto the wire.
 #[must_use]
 pub const fn write_compensation(compensation: Compensation) -> v1::EffectCompensation {
@@ -115,12 +148,16 @@ mod tests {
             let written = write_disposition(*disposition).into();
             assert_eq!(read_disposition("disposition", written), Ok(Some(*disposition)));
         }
-        for compensation in
-            [Compensation::Undeclared, Compensation::Undo, Compensation::Pivot, Compensation::Unnecessary]
-        {
-            let written = write_compensation(compensation).into();
-            assert_eq!(read_compensation("compensation", written), Ok(compensation));
+        for compensation in Compensation::ALL {
+            let written = write_compensation(*compensation).into();
+            assert_eq!(read_compensation("compensation", written), Ok(*compensation));
         }
+        for outcome in Outcome::ALL {
+            let (state, disposition) = write_outcome(*outcome);
+            assert_eq!(read_outcome("state", state.into(), disposition.into()), Ok(*outcome));
+        }
+        assert!(read_outcome("state", 0, 0).is_err() && read_outcome("state", 99, 0).is_err());
+        assert!(read_outcome("state", v1::EffectState::Failed.into(), 0).is_err());
         assert!(read_recovery("recovery", 99).is_err());
         assert!(read_disposition("disposition", 99).is_err());
         assert!(read_compensation("compensation", 99).is_err());

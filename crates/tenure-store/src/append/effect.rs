@@ -70,7 +70,7 @@ impl<'a> EffectColumns<'a> {
     }
 
     fn push_act(&mut self, act: &'a EffectAct) {
-        let outcome = outcome_of(act);
+        let outcome = act.outcome().unwrap_or(Outcome::Open);
         self.state.push(outcome.state());
         self.disposition.push(outcome.disposition().map(Disposition::word));
         let announced = match act {
@@ -82,15 +82,6 @@ impl<'a> EffectColumns<'a> {
         self.compensation.push(announced.map(|(declared, ..)| declared.compensation.word()));
         self.tool.push(announced.map(|(_, tool, _)| &tool[..]));
         self.request.push(announced.map(|(.., request)| &request.0[..]));
-    }
-}
-
-const fn outcome_of(act: &EffectAct) -> Outcome {
-    match act {
-        EffectAct::Announced { .. } => Outcome::Open,
-        EffectAct::Done => Outcome::Done,
-        EffectAct::Failed(disposition) => Outcome::Failed(*disposition),
-        EffectAct::Reconciled(verdict) => Outcome::Reconciled(*verdict),
     }
 }
 
