@@ -27,6 +27,13 @@ pub(crate) fn refuse_store(error: &StoreError) -> Refusal {
             tracing::error!(error = chain(error), "a store method failed");
             Refusal::new(reason, "a defect of the coordinator; its log says more")
         }
+        Reason::EffectRefused => {
+            tracing::error!(
+                error = chain(error),
+                "an effect was announced twice, and only the index stopped it"
+            );
+            Refusal::new(reason, error.to_string())
+        }
         _ => Refusal::new(reason, error.to_string()),
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     chain::Head,
-    effect::{Compensation, Doubts, EffectRecovery, Outcome, StepsToUndo},
+    effect::{Compensation, Doubt, Doubts, EffectRecovery, LastAttempt, Outcome, StepsToUndo},
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
@@ -134,6 +134,28 @@ pub(crate) fn run_started(cause: Cause) -> Draft {
         attempt: cause.attempt(),
         cause,
     })
+}
+
+/// Mutating effects in doubt, as a statement counts them.
+pub(crate) fn doubts(of: &[(&str, EffectRecovery, Outcome)]) -> Doubts {
+    let listed: Vec<Doubt> = of
+        .iter()
+        .map(|(name, recovery, outcome)| Doubt {
+            key: name.parse().unwrap(),
+            last: LastAttempt {
+                attempt: 1,
+                run: Run(1),
+                announced: Seq(4),
+                since: second(5),
+                recovery: *recovery,
+                mutates: true,
+                request: Digest::of(b"git push"),
+                outcome: *outcome,
+            },
+        })
+        .collect();
+    let undecided = listed.iter().filter(|doubt| doubt.needs_a_person()).count() as u64;
+    Doubts { count: listed.len() as u64, undecided, listed }
 }
 
 /// The announcement of a first attempt.

@@ -6,6 +6,8 @@
 //! from memory where nothing that mutates is open; every other end is decided from facts. What comes too late and says
 //! something about effects is set apart, to be kept as testimony. Neighbours: `round` reads and writes, `memory` judges numbers, the core plans.
 
+mod permission;
+
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
@@ -19,6 +21,8 @@ use tenure_core::{
     settlement::{EndDecision, EndReport, RunEnd, plan_end, plan_success},
 };
 use tenure_store::{Append, AppendOutcome, Guard};
+
+use permission::{Hindrance, judge_announcement, judge_permission};
 
 use super::{
     memory::{Notices, RunMemory, Standing},
@@ -175,21 +179,13 @@ fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
     }
 }
 
-/// A permission that was given before is given again only where the lease, as it was just read, is unreleased and its epoch
-/// the run's: by then somebody else may have performed the effect.
 fn permit_again(known: &mut Known, turn: Turn, report: RunReport, seq: Seq) -> Step {
     if !turn.front {
         return turn.wait(report);
     }
     let Some(facts) = known.facts.take() else { return answer(report, ReportAnswer::Missing) };
-    let live = facts.lease.as_ref().filter(|lease| lease.live);
-    let run = &report.run;
-    if facts.generation == run.generation && live.is_some_and(|lease| lease.epoch == run.epoch) {
-        return answer(report, ReportAnswer::Applied(seq));
-    }
-    let epoch = facts.lease.as_ref().map_or(facts.head_epoch, |lease| lease.epoch);
-    let held_by = live.map(|lease| lease.worker.clone());
-    answer(report, ReportAnswer::Fenced { held_by, epoch, applied: Some(seq) })
+    let told = judge_permission(&facts, &report.run, seq);
+    answer(report, told)
 }
 
 /// Too late to be written: what it says about effects is kept first.
@@ -203,26 +199,9 @@ fn answer_late(report: RunReport, answer: ReportAnswer) -> Step {
     }
 }
 
-/// What stands against an announcement whose writer has seen the notices up to a seq.
-enum Hindrance {
-    None,
-    Notice(StandingNotice),
-    /// Which notices stand is not known at the remembered head.
-    Unknown,
-}
-
-fn judge_announcement(report: &RunReport, notices: &Notices) -> Hindrance {
-    match (report.announces, notices) {
-        (None, _) => Hindrance::None,
-        (Some(seen), Notices::Last(Some(notice))) if notice.seq > seen => Hindrance::Notice(notice.clone()),
-        (Some(_), Notices::Last(_)) => Hindrance::None,
-        (Some(_), Notices::Unknown) => Hindrance::Unknown,
-    }
-}
-
 fn compose_fresh(known: &mut Known, turn: Turn, report: RunReport) -> Step {
     let Some(memory) = known.memory.as_mut() else { return turn.wait(report) };
-    match judge_announcement(&report, &memory.notices) {
+    match judge_announcement(report.announces, &memory.notices) {
         Hindrance::None => {}
         Hindrance::Notice(notice) => return answer(report, ReportAnswer::Notice(notice)),
         // The facts that were read for it are of another head: both are read again.

@@ -230,11 +230,14 @@ fn order_for_holder(facts: &JobFacts, append: &Append) -> Option<RaisedOrder> {
     Some(RaisedOrder { worker: lease.worker.clone(), term: lease.term, run, kind })
 }
 
-/// A report whose data the database will never take is refused, or its worker would send it again for ever. An error that
+/// A report that the database will never take is refused, or its worker would send it again for ever: its data, or a second
+/// announcement of an effect that came past the check in the statement, which is a defect. An error that
 /// does not blame the data says nothing about this report: it failed the whole statement, and is sent again.
 fn fail_append(work: Work, error: StoreError) {
     match work {
-        Work::Report(report) if matches!(error, StoreError::Data { .. }) => {
+        Work::Report(report)
+            if matches!(error, StoreError::Data { .. } | StoreError::AlreadyAnnounced { .. }) =>
+        {
             report.reply.send(Ok(ReportAnswer::Refused(refuse_store(&error))));
         }
         work => fail(work, LaneError::Store(Arc::new(error))),

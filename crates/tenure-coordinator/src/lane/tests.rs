@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
+    effect::{Compensation, Disposition, EffectAct, EffectRecovery},
     id::{Digest, Epoch, Generation, Run, Seq, Tenant},
     job::State,
     plan::{Decision, JobFacts, LeaseChange},
@@ -155,6 +156,108 @@ fn a_success_is_written_from_memory_and_nothing_follows_it() {
     let changes = &composed[1].append.changes;
     assert_eq!(changes.lease, LeaseChange::Delete);
     assert_eq!(changes.job.as_ref().and_then(|job| job.state), Some(State::Succeeded));
+}
+
+/// The announcement of an effect, and its outcome.
+fn announce(run: &RunRef, n: u64, name: &str, mutates: bool) -> (Pending, Answer) {
+    let draft = Draft::with_value(salt_value(b"{}".to_vec()), |request| RecordKind::EffectStarted {
+        key: name.parse().unwrap(),
+        attempt: 1,
+        recovery: EffectRecovery::Ask,
+        mutates,
+        tool: "git".to_owned(),
+        compensation: Compensation::Undeclared,
+        request,
+    });
+    let draft = Draft { request: Some(Digest::of(b"push")), ..draft };
+    let (mut pending, answer) = report(run, n, ReportBody::Records(vec![draft]));
+    if let Work::Report(report) = &mut pending.work {
+        report.announces = Some(Seq(0));
+    }
+    (pending, answer)
+}
+
+fn settle(run: &RunRef, n: u64, name: &str, disposition: Disposition) -> (Pending, Answer) {
+    let draft = Draft::with_value(salt_value(Vec::new()), |error| RecordKind::EffectFailed {
+        key: name.parse().unwrap(),
+        attempt: 1,
+        disposition,
+        exit_code: None,
+        error,
+    });
+    report(run, n, ReportBody::Records(vec![draft]))
+}
+
+#[test]
+fn a_success_is_written_from_memory_only_while_nothing_that_mutates_is_open() {
+    let run = run();
+    for (mutates, settled, from_memory) in [
+        (false, None, true),
+        (true, None, false),
+        (true, Some(Disposition::InDoubt), false),
+        (true, Some(Disposition::DidNotHappen), true),
+        (true, Some(Disposition::Landed), true),
+    ] {
+        let mut pendings = vec![announce(&run, 1, "push", mutates)];
+        pendings.extend(settled.map(|disposition| settle(&run, 2, "push", disposition)));
+        pendings.push(end(&run, 3, RunEnd::ExitCode(0), Seq(0)));
+        let before = pendings.len() - 1;
+        let (pendings, _answers): (Vec<_>, Vec<_>) = pendings.into_iter().unzip();
+        let (composed, left) = compose(&run, remembered(claimed()), pendings);
+        assert_eq!(composed.len(), before + usize::from(from_memory), "{mutates} {settled:?}");
+        assert_eq!(left.len(), usize::from(!from_memory), "{mutates} {settled:?}");
+    }
+    // Of a later run it is not known what earlier ones left open.
+    let later = RunMemory::of_claim(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(2));
+    let (end, _answer) = end(&run, 1, RunEnd::ExitCode(0), Seq(0));
+    assert_eq!(compose(&run, remembered(later), [end]).1.len(), 1);
+}
+
+#[test]
+fn an_announcement_waits_until_it_is_known_which_notices_stand() {
+    let run = run();
+    let (first, mut answer) = announce(&run, 1, "push", true);
+    let (note, _note) = note(&run, 2);
+    let (composed, left) = compose(&run, remembered(of_tail(Vec::new())), [note, first]);
+    assert_eq!((composed.len(), left.len()), (1, 1));
+    assert!(answer.try_recv().is_err());
+    let mut memory = claimed();
+    memory.advance(head().extend(b"cancel"), Timestamp::UNIX_EPOCH);
+    memory.note_notice("cancel_requested");
+    let (composed, _) = compose(&run, remembered(memory), left);
+    assert!(composed.is_empty());
+    assert!(matches!(told(answer), ReportAnswer::Notice(notice) if notice.seq == Seq(4)));
+}
+
+#[test]
+fn a_permission_that_was_given_is_not_given_again_without_a_look_at_the_lease() {
+    let run = run();
+    let known = KnownAppend { n: 1, request: Digest::of(&1_u64.to_be_bytes()), last_seq: Seq(4) };
+    let (behind, mut answer) = announce(&run, 1, "push", true);
+    let (front, _note) = note(&run, 1);
+    let (_, left) = compose(&run, remembered(of_tail(vec![known])), [front, behind]);
+    assert_eq!(left.len(), 1, "the lease was read for nobody, or for another");
+    assert!(answer.try_recv().is_err());
+}
+
+#[test]
+fn what_comes_too_late_is_set_apart_with_its_outcomes_before_it_is_answered() {
+    let run = run();
+    for refused in [AppendOutcome::Fenced { held_by: None, epoch: Epoch(2) }, AppendOutcome::Sealed] {
+        let (mut pending, mut answer) = settle(&run, 1, "push", Disposition::Landed);
+        pending.refused = Some(refused);
+        let mut queue = VecDeque::from([pending]);
+        let share = compose_job(
+            &(run.tenant.clone(), run.job),
+            read(of_tail(Vec::new())),
+            &mut queue,
+            Timestamp::UNIX_EPOCH,
+        );
+        assert!(answer.try_recv().is_err());
+        let testimony = share.late[0].report.testimony();
+        assert_eq!((share.late.len(), testimony.len(), testimony[0].n), (1, 1, 1));
+        assert_eq!(testimony[0].mark.act, EffectAct::Failed(Disposition::Landed));
+    }
 }
 
 #[test]

@@ -4,8 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    effect::{self, Disposition, DoubtRef, Doubts, EffectRecovery, StepsToUndo},
     factory::{
-        automatic, crashed, facts, interrupted, lease, person, run_started, running, salted, second,
+        automatic, crashed, doubts, facts, interrupted, lease, person, run_started, running, salted, second,
         unaccounted,
     },
     handover::Cause,
@@ -355,6 +356,94 @@ fn a_grant_that_left_a_trace_is_an_interruption_with_an_unknown_child() {
     assert_eq!(plan.changes.lease, LeaseChange::Release);
 }
 
+/// One doubt of each kind.
+fn every_doubt() -> Vec<(&'static str, Doubts)> {
+    use effect::Outcome;
+    let in_doubt = Disposition::InDoubt;
+    let one = |recovery, outcome| doubts(&[("git/push", recovery, outcome)]);
+    vec![
+        ("retry, open", one(EffectRecovery::Retry, Outcome::Open)),
+        ("idempotent, open", one(EffectRecovery::Idempotent, Outcome::Open)),
+        ("probe, open", one(EffectRecovery::Probe, Outcome::Open)),
+        ("probe, failed", one(EffectRecovery::Probe, Outcome::Failed(in_doubt))),
+        ("probe, inconclusive", one(EffectRecovery::Probe, Outcome::Reconciled(in_doubt))),
+        ("ask, open", one(EffectRecovery::Ask, Outcome::Open)),
+        ("ask, failed", one(EffectRecovery::Ask, Outcome::Failed(in_doubt))),
+    ]
+}
+
+#[test]
+fn what_every_end_makes_of_a_job_with_a_doubt_of_every_kind() {
+    let mut shown = String::new();
+    for (name, doubts) in every_doubt() {
+        shown.push_str(&format!("{name}\n"));
+        let with = |facts: JobFacts| JobFacts { doubts: doubts.clone(), ..facts };
+        let spent = || with(JobFacts { attempts: 2, ..running() });
+        let manual = || {
+            let recovery = crate::recovery::RecoveryPolicy { policy: Policy::Manual, ..automatic() };
+            with(JobFacts { recovery, ..running() })
+        };
+        let asked = || with(JobFacts { cancel_requested: Some(Seq(5)), ..running() });
+        let seen = EndReport { last_notice: Seq(5), ..report(RunEnd::Cancel) };
+        let Ok(EndDecision::Write(cancelled)) = plan_end(&asked(), seen, fleet()) else { panic!("no plan") };
+        let unfenced = LeaseFacts { fencing: Fencing::None, term_closed: true, ..lease() };
+        for (what, plan) in [
+            ("success", end(&with(running()), RunEnd::ExitCode(0))),
+            ("final exit code", end(&with(running()), RunEnd::ExitCode(65))),
+            ("crash", end(&with(running()), RunEnd::ExitCode(1))),
+            ("crash, out of attempts", end(&spent(), RunEnd::ExitCode(1))),
+            ("crash, policy manual", end(&manual(), RunEnd::ExitCode(1))),
+            (
+                "crash, past the deadline",
+                end(&JobFacts { now: second(4_000), ..with(running()) }, RunEnd::ExitCode(1)),
+            ),
+            ("cancelled", cancelled),
+            (
+                "lost, its child unknown",
+                settle(&JobFacts { lease: Some(unfenced), ..with(running()) }, Evidence::TermLapsed),
+            ),
+            ("judged again, its child gone", judge_again(&with(unaccounted()), Vec::new(), false).unwrap()),
+            ("recovered by a person", restart_by_person(&with(interrupted(crashed(3))), Vec::new()).unwrap()),
+            ("cancelled while ready", cancel(&with(facts(State::Ready)), Epoch(1), Vec::new()).unwrap()),
+            ("cancelled after it failed", cancel(&with(facts(State::Failed)), Epoch(1), Vec::new()).unwrap()),
+        ] {
+            let instead_of = plan.drafts.iter().find_map(|draft| match &draft.kind {
+                RecordKind::QuarantineDecided { instead_of, .. } => Some(format!(" instead of {instead_of}")),
+                _ => None,
+            });
+            let state = job(&plan).state.unwrap();
+            shown.push_str(&format!("    {what}: {state}{}\n", instead_of.unwrap_or_default()));
+        }
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_success_that_is_set_aside_keeps_its_result_and_says_what_is_in_doubt() {
+    let doubts = doubts(&[("a", EffectRecovery::Probe, effect::Outcome::Open)]);
+    let facts = JobFacts { doubts, ..running() };
+    let unasked = Unasked { keys: vec!["old".parse().unwrap()], count: 1 };
+    let report =
+        EndReport { result: Some(salted("v1.2.0")), unasked: Some(unasked), ..report(RunEnd::ExitCode(0)) };
+    let Ok(EndDecision::Write(plan)) = plan_end(&facts, report, fleet()) else { panic!("no plan") };
+    insta::assert_snapshot!(show("a success with a doubt", &plan));
+    assert_eq!(plan.drafts.last().unwrap().value, Some(salted("v1.2.0")));
+    assert!(job(&plan).concluded);
+}
+
+#[test]
+fn a_cancel_that_would_have_to_undo_something_is_set_aside_and_names_it() {
+    let step = |key: &str| DoubtRef { key: key.parse().unwrap(), attempt: 1 };
+    let steps = StepsToUndo { listed: ["a", "b", "c", "d"].map(step).to_vec(), count: 21 };
+    let waiting = JobFacts { steps: steps.clone(), ..facts(State::Ready) };
+    let plan = cancel(&waiting, Epoch(1), Vec::new()).unwrap();
+    insta::assert_snapshot!(show("a cancel with steps to undo", &plan));
+    assert_eq!(plan.changes.ready, ReadyChange::Delete);
+    let doubts = doubts(&[("e", EffectRecovery::Ask, effect::Outcome::Open)]);
+    let plan = cancel(&JobFacts { doubts, steps, ..facts(State::Ready) }, Epoch(1), Vec::new()).unwrap();
+    assert_eq!(job(&plan).reason.as_deref(), Some(EFFECT_IN_DOUBT), "a doubt goes first");
+}
+
 prop_compose! {
     fn any_facts()(
         attempts in 0..4u32,
@@ -366,14 +455,28 @@ prop_compose! {
         live in any::<bool>(),
         now in 0..4_000i64,
         deadline in proptest::option::of(0..4_000i64),
+        doubts in any_doubts(),
+        to_undo in any::<bool>(),
     ) -> JobFacts {
         let mut facts = if live { running() } else { unaccounted() };
         facts.recovery = crate::recovery::RecoveryPolicy { policy, ..automatic() };
         facts.lease = facts.lease.map(|lease| LeaseFacts { fencing, term_closed: true, ..lease });
         facts.cancel_requested = cancelled.then_some(Seq(3));
         facts.deadline_at = deadline.map(second);
-        JobFacts { attempts, losses, hops_left, now: second(now), ..facts }
+        facts.steps.count = u64::from(to_undo);
+        JobFacts { attempts, losses, hops_left, doubts, now: second(now), ..facts }
     }
+}
+
+fn any_doubts() -> impl Strategy<Value = Doubts> {
+    prop_oneof![
+        3 => Just(Doubts::default()),
+        1 => Just(doubts(&[("tag", EffectRecovery::Probe, effect::Outcome::Open)])),
+        1 => Just(doubts(&[
+            ("tag", EffectRecovery::Probe, effect::Outcome::Open),
+            ("push", EffectRecovery::Ask, effect::Outcome::Open),
+        ])),
+    ]
 }
 
 fn any_evidence() -> impl Strategy<Value = Evidence> {
@@ -395,7 +498,13 @@ proptest! {
         prop_assert_eq!(cause(&plan).is_some(), state == State::Ready);
         prop_assert_eq!(plan.changes.lease == LeaseChange::Delete, proved);
         prop_assert!(state != State::Ready || proved, "restarted beside a child that may live");
-        prop_assert!(!(facts.cancel_requested.is_some() && proved) || state == State::Cancelled);
+        let held_up = !facts.doubts.is_empty() || facts.steps.count > 0;
+        let cancelled = if held_up { State::Quarantined } else { State::Cancelled };
+        prop_assert!(!(facts.cancel_requested.is_some() && proved) || state == cancelled);
+        let verdict = matches!(state, State::Succeeded | State::Failed | State::Cancelled);
+        prop_assert!(!verdict || facts.doubts.is_empty(), "a verdict beside a doubt");
+        prop_assert!(!proved || facts.doubts.undecided == 0 || state == State::Quarantined);
+        prop_assert_eq!(state == State::Quarantined, kinds(&plan).contains(&"quarantine_decided"));
         if let Some((_, Some(not_before))) = cause(&plan) {
             prop_assert!(facts.deadline_at.is_none_or(|deadline| not_before < deadline));
         }
