@@ -214,6 +214,7 @@ async fn blind_store(fleet: &Fleet) -> Store {
          CREATE POLICY writes ON effects FOR INSERT WITH CHECK (true)"
     );
     sqlx::raw_sql(AssertSqlSafe(script)).execute(&fleet.pool).await.unwrap();
+    fleet.store.prepare_role(Some(&role)).await.unwrap();
     let url = fleet.db.url().replacen("//postgres@", &format!("//{role}@"), 1);
     Store::connect(&url, StoreOptions::default()).await.unwrap()
 }
