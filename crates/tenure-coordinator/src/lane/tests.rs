@@ -209,8 +209,10 @@ fn a_success_is_written_from_memory_only_while_nothing_that_mutates_is_open() {
     }
     // Of a later run it is not known what earlier ones left open.
     let later = RunMemory::of_claim(head(), Timestamp::UNIX_EPOCH, Epoch(1), Run(2));
-    let (end, _answer) = end(&run, 1, RunEnd::ExitCode(0), Seq(0));
-    assert_eq!(compose(&run, remembered(later), [end]).1.len(), 1);
+    let (note, _note) = note(&run, 1);
+    let (end, _answer) = end(&run, 2, RunEnd::ExitCode(0), Seq(0));
+    let (composed, left) = compose(&run, remembered(later), [note, end]);
+    assert_eq!((composed.len(), left.len()), (1, 1));
 }
 
 #[test]
