@@ -51,7 +51,7 @@ pub struct Standing {
 
 /// A record that what stands under its key does not admit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", describe(key, *attempt, *act, last.as_ref()))]
+#[error("{}", describe(key, *attempt, act, last.as_ref()))]
 pub struct ActRefused {
     /// The effect.
     pub key: EffectKey,
