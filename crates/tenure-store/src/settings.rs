@@ -33,7 +33,7 @@ const ALTERING_LOCK: i64 = 0x7465_6e75_7265_2072;
 
 const OFF: Wanted = Wanted::OneOf(&["off"]);
 
-const SETTINGS: [Setting; 10] = [
+const SETTINGS: [Setting; 11] = [
     Setting { name: "default_transaction_isolation", wanted: Wanted::OneOf(&["read committed"]) },
     Setting { name: "synchronous_commit", wanted: Wanted::OneOf(&["on", "remote_apply"]) },
     Setting { name: "statement_timeout", wanted: Wanted::AtMost(DATABASE_STATEMENT_TIMEOUT) },
@@ -50,6 +50,9 @@ const SETTINGS: [Setting; 10] = [
     Setting { name: "enable_bitmapscan", wanted: OFF },
     Setting { name: "enable_hashjoin", wanted: OFF },
     Setting { name: "enable_mergejoin", wanted: OFF },
+    // So no plan depends on the values, and the first five uses of a statement on each connection need not find one anew:
+    // 6 ms for the largest.
+    Setting { name: "plan_cache_mode", wanted: Wanted::OneOf(&["force_generic_plan"]) },
 ];
 
 impl Wanted {
