@@ -92,7 +92,7 @@ pub(crate) fn write_json(disk: &Row, memory: &Row, missed: &[String]) -> Value {
 
 fn write_row(row: &Row) -> Value {
     json!({
-        "fsync_us": rounded(f64::midpoint(row.fsync_us[0], row.fsync_us[1]), 1),
+        "fsync_us": rounded(f64::midpoint(row.fsync_us[0], row.fsync_us[1]), 3),
         "records_per_s": rounded(row.records.ours, 0),
         "records_ratio": rounded(row.records.ratio, 4),
         "jobs_per_s": rounded(row.jobs.ours, 0),

@@ -181,7 +181,8 @@ impl StandIn {
 
     fn renew(&mut self) -> Result<()> {
         self.renewals += 1;
-        let renew = v1::Renew { echo: self.echo, runs: Vec::new(), runs_given: false, no: self.renewals };
+        let renew =
+            v1::Renew { echo: self.echo, runs: self.runs.list(), runs_given: true, no: self.renewals };
         self.say(Request::Renew(renew))
     }
 
@@ -203,8 +204,9 @@ impl StandIn {
                 ensure!(lives, "the term was not renewed: {renewed:?}");
                 Ok(())
             }
-            Response::Attached(_) => Ok(()),
-            other @ (Response::Order(_) | Response::LostGrants(_) | Response::OutputWritten(_)) => {
+            // Nothing is lost while the stream lives: what it does not hold is on its way, or over.
+            Response::Attached(_) | Response::LostGrants(_) => Ok(()),
+            other @ (Response::Order(_) | Response::OutputWritten(_)) => {
                 bail!("nothing of this measurement causes {other:?}")
             }
         }

@@ -45,6 +45,11 @@ impl Runs {
         message
     }
 
+    /// All that are held, by name.
+    pub(crate) fn list(&self) -> Vec<v1::RunRef> {
+        self.held.values().map(|held| held.run.clone()).collect()
+    }
+
     /// Each run writes so many notes: the first messages, as many as may be in flight.
     pub(crate) fn begin_notes(&mut self, each: u64, in_flight: u64) -> Vec<Message> {
         let mut messages = Vec::new();
@@ -138,9 +143,10 @@ mod tests {
     fn a_run_that_ends_at_once_is_gone_with_its_answer_and_a_refusal_is_an_error() {
         let mut runs = Runs::default();
         assert!(matches!(runs.hold(run(), 3, true), Some(Message::EndRun(end)) if end.n == 1));
+        assert_eq!(runs.list(), [run()]);
         let refused = v1::Appended { outcome: Some(appended::Outcome::Sealed(v1::Sealed {})), ..applied(1) };
         assert!(runs.take_answer(refused).is_err());
         assert!(runs.take_answer(applied(1)).unwrap().ended);
-        assert!(runs.take_answer(applied(1)).is_err(), "it is not held any more");
+        assert!(runs.take_answer(applied(1)).is_err() && runs.list().is_empty(), "it is not held any more");
     }
 }
