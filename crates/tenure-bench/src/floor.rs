@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::{fleet::Fleet, statistics::median};
+use crate::fleet::Fleet;
 
 /// A row as plain as one that a queue would keep.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS rows (
@@ -27,8 +27,6 @@ const ROWS_CLIENTS: usize = 4;
 const COMMITS_CLIENTS: usize = 16;
 /// The size of a row's payload.
 const PAYLOAD_BYTES: usize = 200;
-/// Commits whose time is taken.
-const LATENCY_SAMPLES: usize = 100;
 
 /// What a client does over and over.
 #[derive(Debug, Clone, Copy)]
@@ -57,17 +55,21 @@ pub(crate) async fn measure_commits_per_s(fleet: &Fleet, time: Duration) -> Resu
     count_per_s(fleet, COMMITS_CLIENTS, time, Write::OneRow).await
 }
 
-/// How long one commit takes, in ms, when it is alone: the median.
-pub(crate) async fn measure_commit_ms(fleet: &Fleet) -> Result<f64> {
-    let mut connection = fleet.connect_database("bare").await?;
-    Write::OneRow.carry_out(&mut connection).await?;
-    let mut samples = Vec::with_capacity(LATENCY_SAMPLES);
-    for _ in 0..LATENCY_SAMPLES {
-        let begun = Instant::now();
-        Write::OneRow.carry_out(&mut connection).await?;
-        samples.push(begun.elapsed().as_secs_f64() * 1e3);
+/// Commits one row at a time, alone.
+pub(crate) struct Committer(PgConnection);
+
+impl Committer {
+    /// With a connection of its own.
+    pub(crate) async fn connect(fleet: &Fleet) -> Result<Self> {
+        Ok(Self(fleet.connect_database("bare").await?))
     }
-    Ok(median(&samples))
+
+    /// How long one commit takes, in ms.
+    pub(crate) async fn commit_ms(&mut self) -> Result<f64> {
+        let begun = Instant::now();
+        Write::OneRow.carry_out(&mut self.0).await?;
+        Ok(begun.elapsed().as_secs_f64() * 1e3)
+    }
 }
 
 impl Write {

@@ -8,9 +8,9 @@ use anyhow::Result;
 
 use crate::{
     fleet::Fleet,
-    floor::{measure_commit_ms, measure_commits_per_s, measure_rows_per_s, prepare_floor},
+    floor::{measure_commits_per_s, measure_rows_per_s, prepare_floor},
     fsync::measure_fsync_us,
-    idle::measure_starts_ms,
+    idle::measure_starts,
     jobs::measure_jobs,
     meter::{Counters, Meter},
     records::measure_records,
@@ -161,9 +161,9 @@ impl Rounds {
         meter.write_checkpoint().await?;
         let jobs = measure_jobs(fleet, &mut meter, size.jobs).await?;
         let commits_after = measure_commits_per_s(fleet, size.floor).await?;
-        self.commits_ms.push(measure_commit_ms(fleet).await?);
-        self.starts_ms.extend(measure_starts_ms(fleet, size.starts).await?);
-        self.commits_ms.push(measure_commit_ms(fleet).await?);
+        let starts = measure_starts(fleet, size.starts).await?;
+        self.starts_ms.extend(starts.starts_ms);
+        self.commits_ms.extend(starts.commits_ms);
         self.records.push((records.per_s(), f64::midpoint(rows_before, rows_after)));
         self.jobs.push((jobs.per_s(), f64::midpoint(commits_before, commits_after)));
         self.record_work.add(&records);
