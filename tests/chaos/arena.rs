@@ -54,6 +54,21 @@ pub(crate) struct Arena {
     /// What was done to workers while the database was up and slots were free.
     faults: Vec<Fault>,
     remarks: Vec<String>,
+    /// True once everything was found to hold. Until then the logs are of interest.
+    holds: bool,
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.holds {
+            return;
+        }
+        let kept = std::env::temp_dir().join(format!("tenure-chaos-logs-{}", std::process::id()));
+        match self.cluster.keep_logs(&kept) {
+            Ok(()) => eprintln!("chaos-fleet: the logs are in {}", kept.display()),
+            Err(error) => eprintln!("chaos-fleet: the logs are lost: {error:#}"),
+        }
+    }
 }
 
 impl Arena {
@@ -84,6 +99,7 @@ impl Arena {
             submissions: Vec::new(),
             faults: Vec::new(),
             remarks: Vec::new(),
+            holds: false,
         };
         let path = arena.shared.join("fleet.toml");
         fs::write(&path, worksheet::write_agents(&arena.shared))?;
@@ -163,6 +179,23 @@ impl Arena {
             None => self.submissions.push(Submitted { mark: mark.to_owned(), answer }),
         }
         Ok(answer)
+    }
+
+    /// Submits so many jobs of an agent in one batch, and expects each to be acknowledged.
+    pub(crate) async fn submit_batch(&mut self, agent: &str, jobs: usize) -> Result<()> {
+        let marks: Vec<String> = (1..=jobs).map(|number| format!("{agent}{number}")).collect();
+        let line =
+            |mark: &String| serde_json::json!({ "key": mark, "labels": { "submission": mark } }).to_string();
+        let lines: Vec<String> = marks.iter().map(line).collect();
+        let path = self.shared.join("batch.ndjson");
+        fs::write(&path, lines.join("\n"))?;
+        let printed = self.cluster.run(&["submit", agent, "--batch", &path.display().to_string()])?;
+        let ids: Vec<Uuid> = printed.lines().map(str::parse).collect::<Result<_, _>>()?;
+        ensure!(ids.len() == jobs, "{} of {jobs} submissions were acknowledged", ids.len());
+        let acknowledged = marks.into_iter().zip(ids);
+        self.submissions
+            .extend(acknowledged.map(|(mark, job)| Submitted { mark, answer: Answer::Acknowledged(job) }));
+        Ok(())
     }
 
     /// Starts a client that submits and has nobody to tell: it is killed when this is dropped.
@@ -267,13 +300,9 @@ impl Arena {
 
     /// Opens the gate, waits until every acknowledged job has succeeded, and has everything checked.
     pub(crate) async fn finish(mut self) -> Result<Account> {
-        let checked = self.finish_and_check().await;
-        if checked.as_ref().map_or(true, |account| !account.findings.is_empty()) {
-            let kept = std::env::temp_dir().join(format!("tenure-chaos-logs-{}", std::process::id()));
-            self.cluster.keep_logs(&kept)?;
-            eprintln!("chaos-fleet: the logs are in {}", kept.display());
-        }
-        checked
+        let account = self.finish_and_check().await?;
+        self.holds = account.findings.is_empty();
+        Ok(account)
     }
 
     async fn finish_and_check(&mut self) -> Result<Account> {

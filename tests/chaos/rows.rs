@@ -12,6 +12,7 @@ mod network_cut;
 mod notifications_lost;
 mod worker_frozen;
 mod worker_killed;
+mod workers_reconnect;
 
 use tenure_testkit::Host;
 
@@ -88,6 +89,13 @@ pub(crate) const ROWS: &[Row] = &[
         quick: true,
         find_hindrance: nothing_hinders,
         make: |setting| Box::pin(messages_doubled::make(setting)),
+    },
+    Row {
+        number: 19,
+        title: "a thousand workers reconnect at once",
+        quick: true,
+        find_hindrance: nothing_hinders,
+        make: |setting| Box::pin(workers_reconnect::make(setting)),
     },
     Row {
         number: 28,

@@ -49,6 +49,11 @@ script = "yes 'a line of output that nobody asked for'"
 timeout = "30s"
 recovery = { policy = "automatic", max-attempts = 0 }
 script = "head -c 64M /dev/zero > hoard"
+
+# Taken by simulated workers alone.
+[agents.simulated]
+command = ["true"]
+requires = ["simulated"]
 "#;
 
 /// The fleet file, with this directory shared between agents and rows.
