@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rand::{Rng, RngExt as _, SeedableRng as _, rngs::StdRng};
 use tenure_postgres::Options;
 use tenure_testkit::{
-    Answer, Cluster, Fault, Heartbeats, Submitted, Witnesses, measure_recoveries, read_histories,
+    Answer, Cluster, Fault, Heartbeats, Ledger, Submitted, Witnesses, measure_recoveries, read_histories,
     read_history, wait_for,
 };
 use tokio::{
@@ -49,6 +49,8 @@ const FENCED_LINE: &str = "a late report is fenced";
 pub(crate) struct Arena {
     pub(crate) cluster: Cluster,
     pub(crate) random: StdRng,
+    /// What the announcing agents post to.
+    pub(crate) ledger: Ledger,
     shared: PathBuf,
     submissions: Vec<Submitted>,
     /// What was done to workers while the database was up and slots were free.
@@ -92,8 +94,10 @@ impl Arena {
         for folder in ["", "beats", "notes"] {
             fs::create_dir(shared.join(folder))?;
         }
+        let ledger = Ledger::start(&shared.join("ledger.jsonl")).await?;
         let arena = Self {
             cluster,
+            ledger,
             random: StdRng::seed_from_u64(setting.seed ^ u64::from(row)),
             shared,
             submissions: Vec::new(),
@@ -102,7 +106,14 @@ impl Arena {
             holds: false,
         };
         let path = arena.shared.join("fleet.toml");
-        fs::write(&path, worksheet::write_agents(&arena.shared))?;
+        fs::write(
+            &path,
+            worksheet::write_agents(
+                &arena.shared,
+                &setting.program.with_file_name("tenure-ledger"),
+                &arena.ledger.url(),
+            ),
+        )?;
         arena.cluster.run(&["apply", &path.display().to_string()])?;
         Ok(arena)
     }
@@ -305,16 +316,24 @@ impl Arena {
         Ok(account)
     }
 
-    async fn finish_and_check(&mut self) -> Result<Account> {
+    /// Opens the gate, waits until everything is over, and counts the entries of the ledger.
+    pub(crate) async fn open_gate_and_wait(&self) -> Result<usize> {
         fs::write(self.shared.join("gate"), "")?;
         self.wait_until_over().await;
         self.wait_until_at_rest().await;
+        Ok(self.ledger.entries()?.len())
+    }
+
+    async fn finish_and_check(&mut self) -> Result<Account> {
+        self.open_gate_and_wait().await?;
         let heartbeats = self.heartbeats();
+        let entries = self.ledger.entries()?;
         let witnesses = Witnesses {
+            entries: Some(&entries),
             heartbeats: Some(&heartbeats),
             submissions: Some(&self.submissions),
             notes: Some(&self.shared.join("notes")),
-            ..Witnesses::of_database(&self.cluster.database)
+            database: &self.cluster.database,
         };
         let findings = witnesses.check().await?;
         let histories = read_histories(&self.cluster.database, &heartbeats).await?;
@@ -329,7 +348,9 @@ impl Arena {
     async fn wait_until_over(&self) {
         wait_for("every job to succeed", PATIENCE, async || {
             let open: Result<Vec<(Uuid, String, Option<String>)>, sqlx::Error> = sqlx::query_as(
-                "SELECT job, state, detail FROM jobs WHERE agent = 'steady' AND state <> 'succeeded'",
+                "SELECT job, state, detail FROM jobs
+                 WHERE (agent = 'steady' OR agent LIKE 'announce-%') AND state <> 'succeeded'
+                   AND NOT (agent = 'announce-ask' AND state = 'quarantined')",
             )
             .fetch_all(&self.cluster.database)
             .await;

@@ -20,7 +20,7 @@ fn assert_row_holds(row: u32) {
 }
 
 #[test]
-fn work_survives_killed_workers() {
+fn killed_workers_lose_no_work_and_double_no_effect() {
     assert_row_holds(1);
 }
 

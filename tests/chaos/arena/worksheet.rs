@@ -12,7 +12,7 @@ schema = 1
 [defaults]
 timeout = "10m"
 stop-grace = "1s"
-env = { HEARTBEATS = "SHARED/beats", NOTES = "SHARED/notes", SHARED_DIR = "SHARED" }
+env = { HEARTBEATS = "SHARED/beats", NOTES = "SHARED/notes", SHARED_DIR = "SHARED", LEDGER_URL = "LEDGER_ADDRESS" }
 recovery = { policy = "automatic", max-attempts = 20, max-losses = 50, backoff = { first = "100ms", max = "1s" } }
 
 [agents.steady]
@@ -26,6 +26,44 @@ while [ ! -e "$SHARED_DIR/gate" ]; do
     sleep 0.2
 done
 echo done > "$TENURE_RESULT"
+'''
+
+# Announces a row of effects, each to the ledger, and waits for the gate. How a doubt is settled differs.
+[agents.announce-idempotent]
+script = '''
+HEARTBEAT
+for i in 1 2 3 4 5 6; do
+    tenure effect "post/$i" --idempotent -- sh -c 'LEDGER post --key "$TENURE_IDEMPOTENCY_KEY" --text "$TENURE_JOB post/$0"' "$i"
+done
+WAIT
+'''
+
+[agents.announce-retry]
+script = '''
+HEARTBEAT
+for i in 1 2 3 4 5 6; do
+    tenure effect "post/$i" --retry -- LEDGER post --key "$TENURE_JOB post/$i" --text "$TENURE_JOB post/$i"
+done
+WAIT
+'''
+
+# The ledger does not know these posts by a key: only the probe keeps them from being entered twice.
+[agents.announce-probe]
+script = '''
+HEARTBEAT
+for i in 1 2 3 4 5 6; do
+    tenure effect "post/$i" --probe "LEDGER find --text '$TENURE_JOB post/$i'" -- LEDGER post --text "$TENURE_JOB post/$i"
+done
+WAIT
+'''
+
+[agents.announce-ask]
+script = '''
+HEARTBEAT
+for i in 1 2 3 4 5 6; do
+    tenure effect "post/$i" --ask -- LEDGER post --text "$TENURE_JOB post/$i"
+done
+WAIT
 '''
 
 # Ignores SIGTERM, and leaves a beating process behind that has neither its session nor its parent.
@@ -56,10 +94,18 @@ command = ["true"]
 requires = ["simulated"]
 "#;
 
-/// The fleet file, with this directory shared between agents and rows.
-pub(super) fn write_agents(shared: &Path) -> String {
+/// What the announcing agents end with.
+const WAIT: &str = r#"while [ ! -e "$SHARED_DIR/gate" ]; do sleep 0.1; done
+"#;
+
+/// The fleet file, with this directory shared between agents and rows, and a ledger at this address.
+pub(super) fn write_agents(shared: &Path, ledger: &Path, ledger_url: &str) -> String {
+    let shared = shared.display().to_string();
     AGENTS
         .replace("HEARTBEAT\n", HEARTBEAT_SCRIPT)
-        .replace("SHARED/", &format!("{}/", shared.display()))
-        .replace("\"SHARED\"", &format!("{:?}", shared.display().to_string()))
+        .replace("WAIT\n", WAIT)
+        .replace("LEDGER ", &format!("{} ", ledger.display()))
+        .replace("LEDGER_ADDRESS", ledger_url)
+        .replace("SHARED/", &format!("{shared}/"))
+        .replace("\"SHARED\"", &format!("{shared:?}"))
 }

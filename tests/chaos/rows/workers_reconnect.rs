@@ -9,6 +9,7 @@ mod simulated;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Result, bail, ensure};
+use tenure_postgres::Options;
 use tenure_testkit::{Proxy, wait_for};
 use tokio::{
     sync::{Semaphore, watch},
@@ -30,7 +31,9 @@ const WORKERS_SHORT: i64 = 100;
 const AT_A_TIME: usize = 16;
 
 pub(crate) async fn make(setting: Setting) -> Result<Account> {
-    let mut arena = Arena::start(&setting, 19, 1).await?;
+    // Each renewal and each attach is a commit: without this the row would measure the disk.
+    let options = Options::default().with_setting("fsync", "off");
+    let mut arena = Arena::start_with(&setting, 19, 1, options).await?;
     let proxy = Proxy::start(arena.cluster.coordinator_address("c1")?).await?;
     let count = if setting.short { WORKERS_SHORT } else { WORKERS };
     let (end_runs, told) = watch::channel(false);

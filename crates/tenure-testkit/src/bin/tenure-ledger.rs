@@ -7,7 +7,7 @@ use std::{io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode, tim
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use tenure_testkit::{Behaviour, Ledger, LedgerClient};
+use tenure_testkit::{Behaviour, Entry, Ledger, LedgerClient};
 
 /// How a probe says that it did not happen.
 const DID_NOT_HAPPEN: u8 = 10;
@@ -41,13 +41,16 @@ enum Verb {
         #[arg(long)]
         text: String,
     },
-    /// Print the text under a key: exit 0 where it was entered, 10 where it was not.
+    /// Look for an entry: exit 0, with its text, where it was entered, 10 where it was not.
     Find {
         #[command(flatten)]
         place: Place,
-        /// The key.
+        /// By its key.
+        #[arg(long, required_unless_present = "text", conflicts_with = "text")]
+        key: Option<String>,
+        /// By its whole text.
         #[arg(long)]
-        key: String,
+        text: Option<String>,
     },
     /// Print all entries, one JSON line each.
     Entries {
@@ -103,9 +106,13 @@ async fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Post { place, key, text } => {
             println!("{}", place.client().post(key.as_deref(), &text).await?.entry.number);
         }
-        Verb::Find { place, key } => {
-            let found = place.client().find(&key).await?;
-            let Some(entry) = found.first() else { return Ok(ExitCode::from(DID_NOT_HAPPEN)) };
+        Verb::Find { place, key, text } => {
+            let found = match key {
+                Some(key) => place.client().find(&key).await?,
+                None => place.client().entries().await?,
+            };
+            let is_wanted = |entry: &&Entry| text.as_ref().is_none_or(|text| entry.text == *text);
+            let Some(entry) = found.iter().find(is_wanted) else { return Ok(ExitCode::from(DID_NOT_HAPPEN)) };
             println!("{}", entry.text);
         }
         Verb::Entries { place } => {

@@ -38,18 +38,15 @@ struct Effect {
 enum Outcome {
     Happened,
     DidNotHappen,
-    /// A verdict that does not say here which way it went.
-    Judged,
     InDoubt,
 }
 
 impl Effect {
     fn outcome(&self) -> Result<Outcome> {
         Ok(match (self.state.as_str(), self.disposition.as_deref()) {
-            ("done", _) | ("failed", Some("landed")) => Outcome::Happened,
-            ("failed", Some("did_not_happen")) => Outcome::DidNotHappen,
-            ("failed", Some("in_doubt")) | ("started", _) => Outcome::InDoubt,
-            ("reconciled", _) => Outcome::Judged,
+            ("done", _) | ("failed" | "reconciled", Some("landed")) => Outcome::Happened,
+            ("failed" | "reconciled", Some("did_not_happen")) => Outcome::DidNotHappen,
+            ("failed" | "reconciled", Some("in_doubt")) | ("started", _) => Outcome::InDoubt,
             (state, disposition) => anyhow::bail!("an effect is {state} with {disposition:?}"),
         })
     }
@@ -118,7 +115,7 @@ fn judge(effect: &Effect, outcome: Outcome, count: usize) -> Option<Finding> {
         (Outcome::InDoubt, _) if !is_listed => {
             (Concern::Lost, format!("it is in doubt, and its job is {}", effect.job_state))
         }
-        (Outcome::Happened | Outcome::Judged | Outcome::InDoubt, _) | (Outcome::DidNotHappen, 0) => {
+        (Outcome::Happened | Outcome::InDoubt, _) | (Outcome::DidNotHappen, 0) => {
             return None;
         }
     };

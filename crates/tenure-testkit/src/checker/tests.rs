@@ -167,8 +167,8 @@ impl Story {
 
     async fn add_effect(&self, job: Uuid, key: &str, state: &str, disposition: Option<&str>) {
         sqlx::query(
-            "INSERT INTO effects (tenant, job, key, attempt, state, recovery, mutates, tool, request, run, epoch, announced_seq, outcome_seq, disposition)
-             VALUES ('default', $1, $2, 1, $3, 'idempotent', true, $2, sha256(''), 1, 1, 4, $4, $5)",
+            "INSERT INTO effects (tenant, job, key, attempt, state, recovery, mutates, tool, request, run, epoch, announced_seq, outcome_seq, disposition, compensation)
+             VALUES ('default', $1, $2, 1, $3, 'idempotent', true, $2, sha256(''), 1, 1, 4, $4, $5, 'undeclared')",
         )
         .bind(job)
         .bind(key)
@@ -480,12 +480,16 @@ async fn doubt_is_counted_and_one_that_nobody_is_asked_about_is_found() {
     assert_eq!(story.check(&submissions, &entries).await, []);
     assert_eq!(count_in_doubt(&story.pool).await.unwrap(), 2);
 
+    story.add_effect(story.running, "page", "reconciled", Some("landed")).await;
+    let unseen = story.check(&submissions, &entries).await;
+    story.assert_found(&unseen, Concern::Lost, "page: it is recorded as done, and the ledger has it not");
+
     story.add_effect(story.finished, "page", "started", None).await;
     let unlisted = story.check(&submissions, &entries).await;
     story.assert_found(&unlisted, Concern::Lost, "it is in doubt, and its job is succeeded");
 
     let story = Story::tell().await;
-    story.add_effect(story.running, "mail", "failed", Some("did_not_happen")).await;
+    story.add_effect(story.running, "mail", "reconciled", Some("did_not_happen")).await;
     let both = [entry(&format!("{} mail", story.finished)), entry(&format!("{} mail", story.running))];
     let happened = story.check(&story.submissions(), &both).await;
     story.assert_found(&happened, Concern::Duplicated, "it is recorded as not done, and the ledger has it");
