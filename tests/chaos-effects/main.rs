@@ -1,0 +1,56 @@
+//! Effects under kills: so many effects of each recovery are performed on an outside ledger, while workers are killed at
+//! random, so that many die between an announcement and its record. Afterwards the ledger is held against the journal's
+//! derived rows: each effect is there exactly once, or it is listed as in doubt.
+//!
+//! Prints a table for people, and as its last line one line of JSON. Ends with 0 only where nothing was duplicated or lost, no
+//! children overlapped, and at least one kill fell between an announcement and its record. What is random follows from the
+//! seed, which is printed; the scheduling of processes does not.
+//!
+//! Neighbours: `storm` runs the fleet and kills, `judgement` counts; the test kit owns the processes, the ledger and the
+//! checkers.
+
+mod judgement;
+mod storm;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Perform effects while workers are killed, and compare the journal with what really happened
+#[derive(Debug, Parser)]
+#[command(name = "chaos-effects")]
+pub(crate) struct Arguments {
+    /// What is random follows from it; otherwise one is drawn, and printed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many effects of each recovery are announced, at least.
+    #[arg(long, default_value_t = 1_000)]
+    effects: i64,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run_storm(&Arguments::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("chaos-effects: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run_storm(arguments: &Arguments) -> Result<bool> {
+    let seed = arguments.seed.unwrap_or_else(rand::random);
+    println!("seed {seed}");
+    let mut storm = storm::Storm::start(seed).await?;
+    storm.rage(arguments.effects).await?;
+    let judgement = judgement::judge(&storm).await?;
+    judgement.print_table();
+    let held = judgement.print_summary(&storm);
+    if !held {
+        storm.keep_logs()?;
+    }
+    Ok(held)
+}
