@@ -141,7 +141,7 @@ tenure effect mail/1 -- sh -c 'echo here >> SHARED/here; sleep 600'
     assert_eq!(undecided["effects"][0]["undecided"], true, "{undecided}");
     assert!(run(&["undecided", &id]).contains("mail/1"));
     let effects = run(&["effects", &id]);
-    assert!(effects.contains("mail/1") && effects.contains("in doubt"), "{effects}");
+    assert!(effects.contains("mail/1") && effects.contains("no outcome"), "{effects}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

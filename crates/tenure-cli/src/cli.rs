@@ -4,7 +4,8 @@
 use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    agents, apply, cancel, confirm_gone, context::Context, coordinator, dev, effect, failure::Failure,
+    agents, apply, cancel, confirm_gone, context::Context, coordinator, dev, effect, effects,
+    failure::Failure,
     in_run, init, job, jobs, journal, migrate, output, ping, recover, submit, verify, worker, workers,
 };
 
@@ -69,10 +70,12 @@ pub(crate) enum Verb {
     Watch(journal::WatchArgs),
     Journal(journal::JournalArgs),
     Output(output::OutputArgs),
+    Effects(effects::EffectsArgs),
     Result(output::ResultArgs),
     Verify(verify::VerifyArgs),
     Cancel(cancel::CancelArgs),
     Workers(workers::WorkersArgs),
+    Undecided(effects::UndecidedArgs),
     Recover(recover::RecoverArgs),
     ConfirmGone(confirm_gone::ConfirmGoneArgs),
     Ping(ping::PingArgs),
@@ -85,8 +88,8 @@ pub(crate) enum Verb {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Fleet", &["dev", "coordinator", "worker", "migrate"]),
     ("Declare", &["init", "apply", "agents"]),
-    ("Work", &["submit", "jobs", "job", "watch", "journal", "output", "result", "verify", "cancel"]),
-    ("Operate", &["workers", "recover", "confirm-gone", "ping"]),
+    ("Work", &["submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "verify", "cancel"]),
+    ("Operate", &["workers", "undecided", "recover", "confirm-gone", "ping"]),
     ("In a run", &["note", "effect", "status"]),
 ];
 
@@ -132,10 +135,12 @@ impl Verb {
             Self::Watch(args) => context.wait_for(journal::watch_job(context, args)),
             Self::Journal(args) => context.wait_for(journal::list_records(context, args)),
             Self::Output(args) => context.wait_for(output::read_output(context, args)),
+            Self::Effects(args) => context.wait_for(effects::list_effects(context, args)),
             Self::Result(args) => context.wait_for(output::read_result(context, args)),
             Self::Verify(args) => context.wait_for(verify::verify_jobs(context, args)),
             Self::Cancel(args) => context.wait_for(cancel::cancel_jobs(context, args)),
             Self::Workers(args) => context.wait_for(workers::list_workers(context, args)),
+            Self::Undecided(args) => context.wait_for(effects::list_undecided(context, args)),
             Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),
             Self::Ping(args) => context.wait_for(ping::ping_coordinator(context, args)),

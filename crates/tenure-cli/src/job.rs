@@ -3,7 +3,7 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use tenure_client::job::Job;
+use tenure_client::{Client, job::Job};
 use tenure_core::job::State;
 
 use crate::{
@@ -13,6 +13,9 @@ use crate::{
     relative::{format_instant, format_since},
 };
 
+/// Effects in doubt that the first line names.
+const DOUBTS_SHOWN: u32 = 3;
+
 /// Show where a job stands, and which command goes on
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
@@ -21,20 +24,33 @@ pub(crate) struct JobArgs {
 }
 
 pub(crate) async fn show_job(context: &Context, args: JobArgs) -> Result<(), Failure> {
-    let job = context.client()?.get_job(&args.job).await?;
+    let client = context.client()?;
+    let job = client.get_job(&args.job).await?;
     if context.printer.json {
         return context.printer.object(&job);
     }
-    context.printer.line(&format_job(context.printer, &job, Timestamp::now()))
+    let doubts = match job.state {
+        State::Quarantined => list_doubts(&client, &job).await?,
+        _ => Vec::new(),
+    };
+    context.printer.line(&format_job(context.printer, &job, &doubts, Timestamp::now()))
 }
 
-fn format_job(printer: Printer, job: &Job, now: Timestamp) -> String {
+/// What is in doubt about a job that was set aside: the first of it, and whether there is more.
+async fn list_doubts(client: &Client, job: &Job) -> Result<Vec<String>, Failure> {
+    let page = client.list_undecided(&job.id.to_string(), DOUBTS_SHOWN, None).await?;
+    let mut keys: Vec<String> = page.effects.iter().map(|effect| harmless(effect.key.as_str())).collect();
+    keys.extend(page.cursor.map(|_| "…".to_owned()));
+    Ok(keys)
+}
+
+fn format_job(printer: Printer, job: &Job, doubts: &[String], now: Timestamp) -> String {
     let mut lines = vec![
         format!(
             "{} for {}, waiting for {}",
             printer.state(job.state),
             format_since(job.state_since, now),
-            describe_wait(job, now)
+            describe_wait(job, doubts, now)
         ),
         format!(
             "held by {}, epoch {}, run {}, attempt {}",
@@ -54,7 +70,7 @@ fn format_job(printer: Printer, job: &Job, now: Timestamp) -> String {
 }
 
 /// What has to happen before the job goes on.
-fn describe_wait(job: &Job, now: Timestamp) -> String {
+fn describe_wait(job: &Job, doubts: &[String], now: Timestamp) -> String {
     match (job.state, &job.holder) {
         (State::Ready, _) => match job.not_before.filter(|at| *at > now) {
             Some(at) => format!("its time, {}", format_instant(at, now)),
@@ -65,6 +81,9 @@ fn describe_wait(job: &Job, now: Timestamp) -> String {
         (State::Suspended, _) => "an instant, an event or a decision".to_owned(),
         (State::Interrupted, Some(holder)) if !holder.live => {
             format!("somebody who knows that the child on {} is gone", holder.worker)
+        }
+        (State::Quarantined, _) if !doubts.is_empty() => {
+            format!("a person to decide about what is in doubt: {}", doubts.join(", "))
         }
         (State::Interrupted | State::Failed | State::Exhausted | State::Withheld | State::Quarantined, _) => {
             "a person to decide".to_owned()

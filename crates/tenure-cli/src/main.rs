@@ -27,6 +27,7 @@ mod migrate;
 mod shutdown;
 mod worker;
 
+mod effects;
 mod job;
 mod jobs;
 mod journal;
