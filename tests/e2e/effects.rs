@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use tenure_testkit::Ledger;
+use tenure_testkit::{Ledger, Proxy, Treatment, wait_for};
 use uuid::Uuid;
 
-use crate::fixture::{Fleet, wait_for_line};
+use crate::fixture::{Fleet, PATIENCE, wait_for_line};
 
 const QUICK: &[&str] = &["--slots", "2", "--ttl", "5s"];
 
@@ -291,4 +291,40 @@ recovery = { max-attempts = 1, backoff = { first = "10ms", max = "10ms" } }
     fleet.wait_for_state(job, "succeeded").await;
     let kinds = fleet.kinds(job).await;
     assert!(kinds.contains(&"effects_unasked".to_owned()), "{kinds:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_that_arrives_after_its_run_was_fenced_is_kept_as_testimony() {
+    let agents = r#"
+[agents.mailer]
+script = '''
+tenure effect mail -- sh -c '
+  echo started >> SHARED/started
+  while [ ! -e SHARED/go ]; do sleep 0.05; done
+  echo sent
+  echo sent >> SHARED/sent'
+'''
+"#;
+    let mut fleet = Fleet::start(agents, &[]).await;
+    let coordinator = fleet.cluster.coordinator_address("c1").unwrap();
+    let proxy = Proxy::start(coordinator).await.unwrap();
+    fleet.cluster.start_worker_at("w1", &proxy.endpoint(), QUICK).unwrap();
+    let job = fleet.submit("mailer", "");
+    wait_for_line(&fleet.shared().join("started")).await;
+    proxy.treat(Treatment::Refuse);
+    proxy.cut();
+    fs::write(fleet.shared().join("go"), "").unwrap();
+    wait_for_line(&fleet.shared().join("sent")).await;
+    fleet.wait_for_state(job, "quarantined").await;
+    proxy.treat(Treatment::Pass);
+    let undecided = wait_for("the outcome to arrive", PATIENCE, async || {
+        let shown = fleet.cluster.run(&["--json", "undecided", &job.to_string()]).unwrap();
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        if shown["testimonies"][0].is_object() { Ok(shown) } else { Err(shown) }
+    })
+    .await;
+    let said = &undecided["testimonies"][0];
+    assert_eq!((&said["key"], &said["state"]), (&"mail".into(), &"done".into()), "{undecided}");
+    assert_eq!(undecided["effects"][0]["undecided"], true, "it decides nothing: {undecided}");
+    assert!(fleet.cluster.run(&["undecided", &job.to_string()]).unwrap().contains("SAID TOO LATE"));
 }

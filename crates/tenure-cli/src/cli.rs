@@ -5,8 +5,8 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
     agents, apply, cancel, confirm_gone, context::Context, coordinator, dev, effect, effects,
-    failure::Failure,
-    in_run, init, job, jobs, journal, migrate, output, ping, recover, submit, verify, worker, workers,
+    failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping, recover, submit, verify,
+    worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -88,7 +88,10 @@ pub(crate) enum Verb {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Fleet", &["dev", "coordinator", "worker", "migrate"]),
     ("Declare", &["init", "apply", "agents"]),
-    ("Work", &["submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "verify", "cancel"]),
+    (
+        "Work",
+        &["submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "verify", "cancel"],
+    ),
     ("Operate", &["workers", "undecided", "recover", "confirm-gone", "ping"]),
     ("In a run", &["note", "effect", "status"]),
 ];

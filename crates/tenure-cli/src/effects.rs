@@ -69,7 +69,8 @@ fn print_effects(context: &Context, page: &EffectPage) -> Result<(), Failure> {
         context.printer.remark("it announced no effect");
         return Ok(());
     }
-    let headings = ["effect", "attempt", "state", "announced", "run", "in doubt", "undone", "output or error"];
+    let headings =
+        ["effect", "attempt", "state", "announced", "run", "in doubt", "undone", "output or error"];
     let mut table = build_table(context.printer, &headings);
     let now = Timestamp::now();
     for effect in &page.effects {
@@ -103,7 +104,8 @@ fn print_undecided(context: &Context, page: &UndecidedPage) -> Result<(), Failur
 }
 
 fn format_testimonies(context: &Context, testimonies: &[Testimony], now: Timestamp) -> String {
-    let headings = ["said too late of", "attempt", "by run", "arrived", "claim", "the journal", "output or error"];
+    let headings =
+        ["said too late of", "attempt", "by run", "arrived", "claim", "the journal", "output or error"];
     let mut table = build_table(context.printer, &headings);
     for said in testimonies {
         table.add_row([

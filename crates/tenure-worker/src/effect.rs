@@ -155,6 +155,8 @@ impl RunEffects {
         peer: Option<UCred>,
         saying: TaskTrackerToken,
     ) -> Result<Answer, Stop> {
+        // Whoever waits for the fleet is not silent, and the output of a command does not pass the worker.
+        let _active = self.standing.hold_activity();
         // Never closed: an error would mean that there is nothing to bound.
         let _turn = caller.wait_for(Arc::clone(&self.in_flight).acquire_owned()).await?.ok();
         let mut performance = Performance::new(self, plan, caller, peer, saying);

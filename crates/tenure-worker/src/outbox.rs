@@ -24,6 +24,7 @@ use crate::{
 const WINDOW_MIN_BYTES: usize = limits::OUTPUT_CHUNK_MAX_BYTES + limits::OUTPUT_CHUNK_OVERHEAD_BYTES;
 
 /// The next thing to send.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on its way to the connection")]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outgoing {
     /// A renewal; whoever sends it composes it, because it bears the moment of sending.

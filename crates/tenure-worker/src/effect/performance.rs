@@ -137,7 +137,6 @@ impl<'a> Performance<'a> {
     }
 
     async fn run_command(&mut self, attempt: u32) -> Result<EndedCommand, Stop> {
-        let _active = self.effects.standing.hold_activity();
         let idempotency_key = self.expect_command();
         let stop_grace = Some(write_duration(self.effects.stop_grace));
         self.caller

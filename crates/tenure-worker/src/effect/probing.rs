@@ -96,7 +96,6 @@ impl Performance<'_> {
     }
 
     async fn run_probe(&mut self, attempt: u32) -> Result<Verdict, Stop> {
-        let _active = self.effects.standing.hold_activity();
         let idempotency_key = self.expect_command();
         self.caller.tell(Told::Probe(ProbeNow { attempt, idempotency_key })).await?;
         let Said::Probed(probed) = self.caller.hear().await? else { return Err(out_of_turn().into()) };
