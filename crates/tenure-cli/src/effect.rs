@@ -98,7 +98,9 @@ pub(crate) async fn perform_effect(context: &Context, args: EffectArgs) -> Resul
         StopSignals::listen().map_err(|error| fail("listening to the signals that end a program", &error))?;
     let request = args.to_request();
     let call = run.perform_effect(&request).await.map_err(refuse)?;
-    Conversation { context, request: &request, call, last: None }.go_on(&mut signals).await
+    let conversation =
+        Conversation { context, request: &request, call, last: None, has_spoken: false, stopped: false };
+    conversation.go_on(&mut signals).await
 }
 
 impl EffectArgs {
@@ -148,20 +150,23 @@ struct Conversation<'a> {
     call: EffectCall,
     /// The last execution of the command by this call.
     last: Option<EndedCommand>,
+    /// The worker was told how something ended, and may not have heard it yet: this program has to stay for it.
+    has_spoken: bool,
+    /// This program was asked to stop after that: nothing more is run.
+    stopped: bool,
 }
 
 impl Conversation<'_> {
     async fn go_on(mut self, signals: &mut StopSignals) -> Result<(), Failure> {
         loop {
-            // A signal while nothing is run breaks the call off; the worker keeps what it was told.
-            let (step, warning) = tokio::select! {
-                step = self.call.next() => step.map_err(refuse)?,
-                signal = signals.next() => return Err(Failure::Printed { exit: end_code(None, Some(signal)) }),
-            };
+            let (step, warning) = self.wait_for_step(signals).await?;
             if let Some(warning) = warning {
                 self.context.printer.remark(&format!("tenure: {warning}"));
             }
             match step {
+                EffectStep::Perform { .. } if self.stopped => {
+                    self.call.report_ended(EndedCommand::stopped().to_report()).await;
+                }
                 EffectStep::Perform { attempt: _, idempotency_key, pause, stop_grace } => {
                     tokio::time::sleep(pause).await;
                     let grace = stop_grace.unwrap_or(limits::STOP_GRACE_DEFAULT);
@@ -176,6 +181,26 @@ impl Conversation<'_> {
         }
     }
 
+    /// A signal before anything was run breaks the call off. After that an outcome is on its way, and only its answer ends
+    /// this program: an outcome that is not heard is a doubt.
+    async fn wait_for_step(
+        &mut self,
+        signals: &mut StopSignals,
+    ) -> Result<(EffectStep, Option<String>), Failure> {
+        loop {
+            tokio::select! {
+                biased;
+                step = self.call.next() => return step.map_err(refuse),
+                signal = signals.next() => {
+                    if !self.has_spoken {
+                        return Err(Failure::Printed { exit: end_code(None, Some(signal)) });
+                    }
+                    self.stopped = true;
+                }
+            }
+        }
+    }
+
     async fn perform(
         &mut self,
         idempotency_key: &str,
@@ -185,6 +210,7 @@ impl Conversation<'_> {
         let execution = Execution { idempotency_key, stop_grace };
         let ended = run_command(&self.request.command, &execution, &mut self.call, signals).await?;
         self.call.report_ended(ended.to_report()).await;
+        self.has_spoken = true;
         self.last = Some(ended);
         Ok(())
     }
@@ -193,6 +219,7 @@ impl Conversation<'_> {
         let text = self.request.probe.as_deref().unwrap_or_default();
         let found = run_probe(text, idempotency_key, &mut self.call, signals).await?;
         self.call.report_probed(found.verdict, found.value, found.error).await;
+        self.has_spoken = true;
         Ok(())
     }
 

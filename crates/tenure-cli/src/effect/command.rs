@@ -64,6 +64,13 @@ impl EndedCommand {
         Self { exit, output, truncated, error: said.into(), exit_code: None, not_started: true }
     }
 
+    /// A command that is not run because this program was asked to stop.
+    pub(super) fn stopped() -> Self {
+        let error = Bytes::from_static(b"tenure: it was asked to stop before it ran the command\n");
+        let (exit, output) = (EXIT_CANNOT_RUN, Bytes::new());
+        Self { exit, output, truncated: false, error, exit_code: None, not_started: true }
+    }
+
     pub(super) fn to_report(&self) -> CommandEnd {
         CommandEnd {
             exit_code: self.exit_code,

@@ -37,6 +37,8 @@ pub(super) struct Performance<'a> {
     peer: Option<UCred>,
     /// How often the command was run by this call.
     pub(super) executions: u32,
+    /// True where the attempt was performed before, and nobody knows what came of that.
+    is_doubtful: bool,
     /// Of a command or probe that may be alive.
     remains: Option<CommandRemains>,
 }
@@ -57,7 +59,16 @@ impl<'a> Performance<'a> {
         peer: Option<UCred>,
         saying: TaskTrackerToken,
     ) -> Self {
-        Self { effects, plan, caller, saying: Some(saying), peer, executions: 0, remains: None }
+        Self {
+            effects,
+            plan,
+            caller,
+            saying: Some(saying),
+            peer,
+            executions: 0,
+            is_doubtful: false,
+            remains: None,
+        }
     }
 
     /// Performs, or says why not.
@@ -68,6 +79,7 @@ impl<'a> Performance<'a> {
             (Announcement::Announce { attempt }, _) => self.perform_first(attempt).await,
             (Announcement::PerformAgain { attempt }, Some(recorded)) => {
                 self.ensure_permitted().await?;
+                self.is_doubtful = true;
                 self.execute(attempt, recorded.last.recovery).await
             }
             (Announcement::Probe { .. }, Some(recorded)) => self.probe_recorded(&recorded).await,
@@ -110,7 +122,7 @@ impl<'a> Performance<'a> {
     ) -> Result<Answer, Stop> {
         loop {
             let ended = self.run_command(attempt).await?;
-            let next = match (ended.judge(self.plan.on_failure), recovery) {
+            let next = match (self.judge(&ended), recovery) {
                 (None, _) => return self.record_done(attempt, ended).await,
                 (Some(Disposition::DidNotHappen), _) => self.announce_again(attempt, &ended).await?,
                 (Some(Disposition::InDoubt), EffectRecovery::Retry | EffectRecovery::Idempotent) => {
@@ -127,12 +139,22 @@ impl<'a> Performance<'a> {
             match next {
                 Next::Answer(answer) => return Ok(answer),
                 Next::Execute(next) => {
+                    self.is_doubtful = next == attempt;
                     if next != attempt {
                         recovery = self.plan.declared.recovery;
                     }
                     attempt = next;
                 }
             }
+        }
+    }
+
+    /// What became of the world, where it failed. That a command changed nothing now says nothing of what it did before,
+    /// under the same announcement.
+    fn judge(&self, ended: &EndedCommand) -> Option<Disposition> {
+        match ended.judge(self.plan.on_failure) {
+            Some(Disposition::DidNotHappen) if self.is_doubtful => Some(Disposition::InDoubt),
+            judged => judged,
         }
     }
 

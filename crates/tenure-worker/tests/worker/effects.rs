@@ -204,6 +204,24 @@ async fn an_open_effect_of_an_earlier_run_is_performed_again_or_left_to_a_person
 }
 
 #[tokio::test]
+async fn what_a_command_did_not_do_now_it_may_have_done_before_under_the_same_announcement() {
+    let fixture = Fixture::start().await;
+    fixture.book.set_effect(recorded("k", EffectRecovery::Idempotent));
+    let socket = start_second_run(&fixture, json!({}), "sleep 600").await;
+    let given = AnnounceEffect {
+        on_failure: EffectDisposition::DidNotHappen.into(),
+        ..effect("k", EffectRecovery::Idempotent)
+    };
+    let mut call = Call::announce(&socket, given).await;
+    for _ in 0..3 {
+        call.wait_to_perform().await;
+        call.say_ended(1, "").await;
+    }
+    assert_eq!(call.wait_until_failed().await.disposition(), EffectDisposition::InDoubt);
+    assert_eq!(count_appends(&fixture.book), 0, "its announcement stays open");
+}
+
+#[tokio::test]
 async fn a_call_that_breaks_off_has_its_command_ended_before_the_effect_is_in_doubt() {
     let fixture = Fixture::start().await;
     let socket = start_sleeper(&fixture, json!({})).await;
