@@ -37,7 +37,7 @@ demo: have-postgres ## a fleet on this repository's commits (or REPO=…) under 
 	cargo run --quiet --bin tenure-demo
 
 chaos-fleet: have-postgres ## faults of every kind, and checkers (SEED=… for the same again, ROW=… for one)
-	cargo build --bin tenure --bin chaos-fleet
+	cargo build --bin tenure --bin tenure-ledger --bin chaos-fleet
 	cargo run --quiet --bin chaos-fleet -- $(if $(SEED),--seed $(SEED)) $(if $(ROW),--row $(ROW))
 
 chaos-effects: have-postgres ## a thousand effects of each recovery while workers are killed (SEED=…, EFFECTS=…)

@@ -86,6 +86,8 @@ impl Arena {
         coordinators: usize,
         options: Options,
     ) -> Result<Self> {
+        let program = setting.program.with_file_name("tenure-ledger");
+        ensure!(program.exists(), "{} is not there; build it first", program.display());
         let mut cluster = Cluster::start_database(&setting.program, options).await?;
         for number in 1..=coordinators {
             cluster.start_coordinator(&format!("c{number}")).await?;
@@ -106,14 +108,7 @@ impl Arena {
             holds: false,
         };
         let path = arena.shared.join("fleet.toml");
-        fs::write(
-            &path,
-            worksheet::write_agents(
-                &arena.shared,
-                &setting.program.with_file_name("tenure-ledger"),
-                &arena.ledger.url(),
-            ),
-        )?;
+        fs::write(&path, worksheet::write_agents(&arena.shared, &program, &arena.ledger.url()))?;
         arena.cluster.run(&["apply", &path.display().to_string()])?;
         Ok(arena)
     }
