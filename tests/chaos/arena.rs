@@ -38,9 +38,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The shortest term that there is.
 pub(crate) const TTL: Duration = Duration::from_secs(5);
 /// The same, for a worker: with more slots than any row has jobs, so that a recovery never waits for one.
-pub(crate) const QUICK: &[&str] = &["--slots", "16", "--ttl", "5s"];
+pub(crate) const QUICK: &[&str] = &["--slots", "64", "--ttl", "5s"];
 /// For rows in which nobody may be declared dead.
-pub(crate) const PATIENT: &[&str] = &["--slots", "16", "--ttl", "30s"];
+pub(crate) const PATIENT: &[&str] = &["--slots", "64", "--ttl", "30s"];
 
 /// The log line by which a coordinator says that a late write was refused.
 const FENCED_LINE: &str = "a late report is fenced";
