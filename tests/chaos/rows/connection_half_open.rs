@@ -5,7 +5,7 @@
 use std::{fs, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use tenure_testkit::{Proxy, Treatment, wait_for};
+use tenure_testkit::{Proxy, Treatment, Way, wait_for};
 use tokio::time::Instant;
 
 use crate::{
@@ -28,11 +28,11 @@ pub(crate) async fn make(setting: Setting) -> Result<Account> {
     arena.cluster.start_worker_at("w1", &endpoints, PATIENT)?;
     let jobs = arena.submit(3).await?;
     arena.wait_for_runs(&jobs, 1).await?;
-    arena.wait_for_notes(&jobs, 1).await;
-
-    // Whichever it is attached to.
-    let (stalled, left, address) =
-        if one.accepted() > other.accepted() { (&one, &other, first) } else { (&other, &one, second) };
+    // Whichever carries its notes.
+    let before = [&one, &other].map(|proxy| proxy.passed_bytes(Way::ToServer));
+    arena.wait_for_notes(&jobs, 2).await;
+    let grew = one.passed_bytes(Way::ToServer) - before[0] > other.passed_bytes(Way::ToServer) - before[1];
+    let (stalled, left, address) = if grew { (&one, &other, first) } else { (&other, &one, second) };
     let (accepted, open) = (left.accepted(), count_connections(address)?);
     ensure!(open > 0, "the worker is not attached through a proxy");
     stalled.treat(Treatment::Stall);

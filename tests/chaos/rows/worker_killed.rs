@@ -25,7 +25,7 @@ pub(crate) async fn make(setting: Setting) -> Result<Account> {
     }
     let steady = arena.submit(2).await?;
     arena.wait_for_runs(&steady, 1).await?;
-    let rounds = if setting.short { 1 } else { 4 };
+    let rounds = if setting.short { 1 } else { 3 };
     for round in 0..rounds {
         announce(&mut arena, round).await?;
         for takes_guardians in [false, true] {
