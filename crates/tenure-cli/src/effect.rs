@@ -98,8 +98,7 @@ pub(crate) async fn perform_effect(context: &Context, args: EffectArgs) -> Resul
         StopSignals::listen().map_err(|error| fail("listening to the signals that end a program", &error))?;
     let request = args.to_request();
     let call = run.perform_effect(&request).await.map_err(refuse)?;
-    let conversation =
-        Conversation { context, request: &request, call, last: None, has_spoken: false, stopped: false };
+    let conversation = Conversation { context, request: &request, call, last: None, has_spoken: false };
     conversation.go_on(&mut signals).await
 }
 
@@ -152,8 +151,6 @@ struct Conversation<'a> {
     last: Option<EndedCommand>,
     /// The worker was told how something ended, and may not have heard it yet: this program has to stay for it.
     has_spoken: bool,
-    /// This program was asked to stop after that: nothing more is run.
-    stopped: bool,
 }
 
 impl Conversation<'_> {
@@ -164,11 +161,15 @@ impl Conversation<'_> {
                 self.context.printer.remark(&format!("tenure: {warning}"));
             }
             match step {
-                EffectStep::Perform { .. } if self.stopped => {
-                    self.call.report_ended(EndedCommand::stopped().to_report()).await;
-                }
                 EffectStep::Perform { attempt: _, idempotency_key, pause, stop_grace } => {
-                    tokio::time::sleep(pause).await;
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        _ = signals.next() => {}
+                    }
+                    if signals.has_come() {
+                        self.report_not_run().await;
+                        continue;
+                    }
                     let grace = stop_grace.unwrap_or(limits::STOP_GRACE_DEFAULT);
                     self.perform(&idempotency_key, grace, signals).await?;
                 }
@@ -195,10 +196,15 @@ impl Conversation<'_> {
                     if !self.has_spoken {
                         return Err(Failure::Printed { exit: end_code(None, Some(signal)) });
                     }
-                    self.stopped = true;
                 }
             }
         }
+    }
+
+    /// After a signal nothing more is run: it is not begun, which is an outcome.
+    async fn report_not_run(&mut self) {
+        self.call.report_ended(EndedCommand::stopped().to_report()).await;
+        self.has_spoken = true;
     }
 
     async fn perform(
@@ -217,10 +223,24 @@ impl Conversation<'_> {
 
     async fn probe(&mut self, idempotency_key: &str, signals: &mut StopSignals) -> Result<(), Failure> {
         let text = self.request.probe.as_deref().unwrap_or_default();
-        let found = run_probe(text, idempotency_key, &mut self.call, signals).await?;
+        let Some(found) = run_probe(text, idempotency_key, &mut self.call, signals).await? else {
+            return Err(self.break_off());
+        };
         self.call.report_probed(found.verdict, found.value, found.error).await;
         self.has_spoken = true;
         Ok(())
+    }
+
+    /// The probe was ended before it could say anything. That is no verdict, and none is recorded: the next call probes
+    /// again.
+    fn break_off(&self) -> Failure {
+        let key = &self.request.key;
+        let said = format!(
+            "tenure: the probe of the effect {key} was ended before it found anything out; nothing is recorded"
+        );
+        self.context.printer.remark(&said);
+        let exit = self.last.as_ref().map_or(EXIT_REFUSED, |last| last.exit);
+        Failure::Printed { exit: if exit == 0 { EXIT_FAILED } else { exit } }
     }
 
     fn print_done(&self, output: &[u8], truncated: bool) -> Result<(), Failure> {

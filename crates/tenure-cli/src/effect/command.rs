@@ -108,20 +108,25 @@ pub(super) async fn run_command(
     Ok(EndedCommand { exit, output, truncated, error, exit_code, not_started: false })
 }
 
-/// Runs a probe; where it does not end in time it found nothing out.
+/// Runs a probe; where it does not end in time it found nothing out. None: it was ended by a signal, or may have been by the
+/// one that this program was sent, whatever a shell made of that; it has no verdict.
 pub(super) async fn run_probe(
     text: &str,
     idempotency_key: &str,
     call: &mut EffectCall,
     signals: &mut StopSignals,
-) -> Result<Found, Failure> {
+) -> Result<Option<Found>, Failure> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", text]).stdin(Stdio::null());
     let mut running = match Running::start(command, idempotency_key) {
         Ok(running) => running,
         Err(error) => {
             let error = format!("the probe could not be started: {error}");
-            return Ok(Found { verdict: Disposition::InDoubt, value: Bytes::new(), error: error.into() });
+            return Ok(Some(Found {
+                verdict: Disposition::InDoubt,
+                value: Bytes::new(),
+                error: error.into(),
+            }));
         }
     };
     let until = Instant::now() + EFFECT_PROBE_TIMEOUT;
@@ -130,12 +135,14 @@ pub(super) async fn run_probe(
         running.kill_group();
     }
     let ((value, _), (error, _)) = running.collect(call, signals, until).await?;
+    let is_signalled = status.is_some_and(|status| status.signal().is_some());
     Ok(match status.and_then(|status| status.code()) {
-        Some(0) => Found { verdict: Disposition::Landed, value, error },
+        Some(0) => Some(Found { verdict: Disposition::Landed, value, error }),
         Some(PROBE_DID_NOT_HAPPEN) => {
-            Found { verdict: Disposition::DidNotHappen, value: Bytes::new(), error }
+            Some(Found { verdict: Disposition::DidNotHappen, value: Bytes::new(), error })
         }
-        _ => Found { verdict: Disposition::InDoubt, value: Bytes::new(), error },
+        _ if is_signalled || signals.has_come() => None,
+        _ => Some(Found { verdict: Disposition::InDoubt, value: Bytes::new(), error }),
     })
 }
 

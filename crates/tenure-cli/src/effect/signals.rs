@@ -1,5 +1,6 @@
 //! The signals that ask this program to stop. They are not obeyed while a command runs: it is in a process group of its own
-//! and would not hear them, so they are passed on to it, and its end is what counts.
+//! and would not hear them, so they are passed on to it, and its end is what counts. That one came is remembered: nothing
+//! more is begun then.
 
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
@@ -10,6 +11,7 @@ pub(super) struct StopSignals {
     terminate: Listener,
     interrupt: Listener,
     hang_up: Listener,
+    seen: bool,
 }
 
 impl StopSignals {
@@ -19,15 +21,23 @@ impl StopSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            seen: false,
         })
     }
 
     /// The next one.
     pub(super) async fn next(&mut self) -> Signal {
-        tokio::select! {
+        let signal = tokio::select! {
             _ = self.terminate.recv() => Signal::TERM,
             _ = self.interrupt.recv() => Signal::INT,
             _ = self.hang_up.recv() => Signal::HUP,
-        }
+        };
+        self.seen = true;
+        signal
+    }
+
+    /// True once one came.
+    pub(super) const fn has_come(&self) -> bool {
+        self.seen
     }
 }

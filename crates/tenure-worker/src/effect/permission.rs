@@ -54,11 +54,7 @@ impl Performance<'_> {
     pub(super) async fn ensure_permitted(&mut self) -> Result<(), Stop> {
         let (standing, min_lease) = (&self.effects.standing, self.plan.min_lease);
         self.caller.wait_for(wait_for_lease(standing, min_lease)).await??;
-        standing.ensure_speaking()?;
-        match find_cancel(standing) {
-            Some(refusal) => Err(refusal.into()),
-            None => Ok(()),
-        }
+        Ok(ensure_beginning(standing)?)
     }
 
     async fn read_permission(
@@ -93,7 +89,7 @@ impl Performance<'_> {
         let refusal = if BootInstant::now() >= standing.term.latest_start() {
             Some(lease_refusal(self.plan.min_lease, Duration::ZERO))
         } else {
-            standing.ensure_speaking().err().or_else(|| find_cancel(standing))
+            ensure_beginning(standing).err()
         };
         let Some(refusal) = refusal else { return Ok(Permission::Given) };
         info!(key = %self.plan.key, attempt, why = %refusal, "permission to act came too late");
@@ -124,8 +120,13 @@ async fn wait_for_lease(standing: &RunStanding, min_lease: Duration) -> Result<(
     }
 }
 
-fn find_cancel(standing: &RunStanding) -> Option<Refusal> {
-    standing.notice().map(|notice| cancel_refusal(standing, &notice))
+/// Refuses where nothing more may be begun: the run is over or fenced, a cancel stands, or its end was asked for otherwise.
+pub(super) fn ensure_beginning(standing: &RunStanding) -> Result<(), Refusal> {
+    standing.ensure_speaking()?;
+    match standing.notice() {
+        Some(notice) => Err(cancel_refusal(standing, &notice)),
+        None => standing.ensure_beginning(),
+    }
 }
 
 fn cancel_refusal(standing: &RunStanding, notice: &StandingNotice) -> Refusal {

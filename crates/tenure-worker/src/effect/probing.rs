@@ -23,7 +23,7 @@ use super::{
     caller::{Stop, out_of_turn},
     lookup::RecordedAttempt,
     performance::{Next, Performance},
-    permission::Permission,
+    permission::{Permission, ensure_beginning},
     recording::{EndedCommand, cut_output},
 };
 
@@ -45,6 +45,8 @@ impl Performance<'_> {
         match verdict.disposition {
             Disposition::Landed => self.record_landed(attempt, verdict).await,
             Disposition::InDoubt => {
+                // A probe that was asked to end with its run has found out nothing, not even that.
+                ensure_beginning(&self.effects.standing)?;
                 self.record(vec![reconcile(self, attempt, Disposition::InDoubt, None)]).await?;
                 Err(self.doubt_refusal(recorded, "its probe could not find out; a person decides").into())
             }
@@ -70,6 +72,10 @@ impl Performance<'_> {
         match verdict.disposition {
             Disposition::Landed => Ok(Next::Answer(self.record_landed(attempt, verdict).await?)),
             Disposition::InDoubt => {
+                if let Err(refusal) = ensure_beginning(&self.effects.standing) {
+                    self.caller.warn(format!("what its probe said is not recorded: {}", refusal.message));
+                    return Ok(Next::Answer(ended.to_answer(attempt, Disposition::InDoubt)));
+                }
                 self.record(vec![reconcile(self, attempt, Disposition::InDoubt, None)]).await?;
                 Ok(Next::Answer(ended.to_answer(attempt, Disposition::InDoubt)))
             }

@@ -78,6 +78,16 @@ impl RunStanding {
         Ok(())
     }
 
+    /// Refuses where nothing more may be begun: the run was asked to end, by whatever it was. What was begun may still say
+    /// how it ended.
+    pub(crate) fn ensure_beginning(&self) -> Result<(), Refusal> {
+        self.ensure_speaking()?;
+        if self.process.get().is_some_and(ProcessHandle::is_asked_to_end) {
+            return Err(self.ending_refusal());
+        }
+        Ok(())
+    }
+
     /// What an answer means for a report that only has to be durable; one that was so before the fence is.
     pub(crate) fn read_durable(&self, answer: Option<ReportAnswer>) -> Result<Seq, Refusal> {
         match answer {
@@ -114,6 +124,16 @@ impl RunStanding {
             refusal = refusal.with_detail("epoch", epoch);
         }
         refusal
+    }
+
+    /// The run was asked to end.
+    fn ending_refusal(&self) -> Refusal {
+        let run = &self.grant.run;
+        let said =
+            format!("run {} of job {} was asked to end: nothing more is begun", run.run, run.job.short());
+        Refusal::new(Reason::RunOver, said)
+            .with_detail("job", run.job)
+            .with_next(format!("tenure job {}", run.job.short()))
     }
 
     /// The run is over.

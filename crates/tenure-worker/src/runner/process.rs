@@ -21,7 +21,7 @@ use super::run_directory::write_script;
 use super::spec::{
     GuardCommand, GuardLink, ProcessCommand, ProcessEnd, ProcessOutcome, ProcessSpec, ProcessStdin, StopCause,
 };
-use super::supervisor::{Orders, Supervisor, Timing};
+use super::supervisor::{AskedToEnd, Orders, Supervisor, Timing};
 use crate::guardian::protocol::GuardSpec;
 use crate::guardian::{BootInstant, Fencing};
 
@@ -30,17 +30,25 @@ use crate::guardian::{BootInstant, Fencing};
 pub struct ProcessHandle {
     orders: watch::Sender<Orders>,
     activity: Arc<Activity>,
+    asked_to_end: AskedToEnd,
 }
 
 impl ProcessHandle {
     /// SIGTERM to the group, `grace`, SIGKILL. Asked again, the shorter grace holds.
     pub fn stop(&self, grace: Duration, cause: StopCause) {
+        self.asked_to_end.note();
         self.orders.send_modify(|orders| orders.stop(grace, cause));
     }
 
     /// SIGKILL to the group.
     pub fn kill(&self) {
+        self.asked_to_end.note();
         self.orders.send_modify(|orders| orders.kill = true);
+    }
+
+    /// True once anything has asked for its end: an order, or a limit of its own. Nothing takes that back.
+    pub fn is_asked_to_end(&self) -> bool {
+        self.asked_to_end.is_noted()
     }
 
     /// After each renewal of the term.
@@ -130,8 +138,9 @@ pub(super) fn start_process(
     let (tell_outcome, outcome) = watch::channel(None);
     let (tell_pid, pid) = watch::channel(None);
     let activity = Arc::new(Activity::new());
-    let handle = ProcessHandle { orders, activity: activity.clone() };
-    let attendant = Attendant { spec, activity, ordered, tell_pid, tell_outcome };
+    let asked_to_end = AskedToEnd::default();
+    let handle = ProcessHandle { orders, activity: activity.clone(), asked_to_end: asked_to_end.clone() };
+    let attendant = Attendant { spec, activity, asked_to_end, ordered, tell_pid, tell_outcome };
     let attendant = tokio::spawn(attendant.attend(guard.clone(), fencing, link, queue));
     RunningProcess { handle, output, outcome, pid, attendant }
 }
@@ -140,6 +149,7 @@ pub(super) fn start_process(
 struct Attendant {
     spec: ProcessSpec,
     activity: Arc<Activity>,
+    asked_to_end: AskedToEnd,
     ordered: watch::Receiver<Orders>,
     tell_pid: watch::Sender<Option<i32>>,
     tell_outcome: watch::Sender<Option<ProcessOutcome>>,
@@ -172,6 +182,7 @@ impl Attendant {
             guard_spec,
             timing,
             self.activity.clone(),
+            self.asked_to_end.clone(),
             self.ordered.clone(),
         );
         let end = supervisor.await_end(&self.tell_pid).await;

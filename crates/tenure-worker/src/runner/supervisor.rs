@@ -4,7 +4,10 @@
 //! or lets the local deadline pass is replaced by this worker, which ends the group itself ([`super::orphans`]).
 //! Decides only *that* a run is to end; the guardian does it, in the order that its lifecycle says.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use std::time::Duration;
 
 use tenure_core::limits::{
@@ -46,6 +49,20 @@ impl Orders {
     }
 }
 
+/// Whether anything has asked for the end of a process. Nothing takes that back.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AskedToEnd(Arc<AtomicBool>);
+
+impl AskedToEnd {
+    pub(super) fn note(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_noted(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// The run's own limits in time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
@@ -61,6 +78,7 @@ pub(super) struct Supervisor {
     spec: GuardSpec,
     timing: Timing,
     activity: Arc<Activity>,
+    asked_to_end: AskedToEnd,
     orders: watch::Receiver<Orders>,
     told: Orders,
     remains: Remains,
@@ -92,6 +110,7 @@ impl Supervisor {
         spec: GuardSpec,
         timing: Timing,
         activity: Arc<Activity>,
+        asked_to_end: AskedToEnd,
         orders: watch::Receiver<Orders>,
     ) -> Self {
         let mut pings = tokio::time::interval(GUARDIAN_PING_INTERVAL);
@@ -106,6 +125,7 @@ impl Supervisor {
             spec,
             timing,
             activity,
+            asked_to_end,
             orders,
             told,
             remains,
@@ -241,6 +261,7 @@ impl Supervisor {
 
     async fn end_for_time(&mut self, cause: EndCause) -> Result<(), Lost> {
         self.timed_out = true;
+        self.asked_to_end.note();
         self.send(&ToGuardian::Stop { grace_ms: self.spec.stop_grace_ms, cause }).await
     }
 
@@ -261,6 +282,7 @@ impl Supervisor {
 
     /// The guardian is gone or useless: this worker ends the group, and says so only when it is empty.
     async fn take_over(&mut self) -> ProcessEnd {
+        self.asked_to_end.note();
         self.hear_last_words();
         let remains = self.remains.clone();
         // The loop reads /proc and sleeps; it has no place on a runtime's thread.

@@ -8,6 +8,7 @@ mod effect_call;
 mod fixture;
 
 mod blocking;
+mod effect_ends;
 mod effects;
 mod grants;
 mod life;
