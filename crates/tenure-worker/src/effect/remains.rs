@@ -3,21 +3,18 @@
 //!
 //! A process belongs to the command where it is in the command's process group, or bears the environment of that command
 //! in that run. The group's number is the caller's, who may count processes in a namespace of its own, so it is compared
-//! with the number that a process has in the caller's namespace, and only for processes of the caller's user: nobody is
-//! ended by this whom the caller could not have ended itself.
+//! with the number that a process's group has there, and only within the caller's session as this process sees it, which
+//! no other run shares. Whose user a process runs as does not matter, and nothing of it has to be readable but its status:
+//! a command may run a program under another user. What may not be signalled is waited for all the same; it goes with the
+//! run at the latest.
 //! Not found is who left the group *and* scrubbed its environment; it goes with the run at the latest.
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fs, path::Path, time::Duration};
 
 use rustix::process::Signal;
 use tokio::net::unix::UCred;
 
-use crate::guardian::descendants::{ProcessStat, list_processes, signal_process};
+use crate::guardian::descendants::{ProcessStat, list_processes, read_process, signal_process};
 
 /// The pause between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_millis(20);
@@ -32,18 +29,18 @@ pub(super) struct CommandRemains {
 }
 
 /// Who called, as this process sees it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct Caller {
-    user: u32,
-    /// The PID namespace that it counts in.
-    namespace: PathBuf,
+    /// A process group lies in one session.
+    session: i32,
+    /// How many PID namespaces, from this process's own on, the caller is in: it counts in the last of them.
+    depth: usize,
 }
 
 impl CommandRemains {
     /// Those of a command that the peer of a connection is about to start.
     pub(super) fn new(peer: Option<UCred>, socket: &Path, idempotency_key: &str) -> Self {
-        let caller =
-            peer.and_then(|peer| Some(Caller { user: peer.uid(), namespace: read_namespace(peer.pid()?)? }));
+        let caller = peer.and_then(|peer| read_caller(peer.pid()?));
         let marker = [
             format!("TENURE_SOCKET={}", socket.display()),
             format!("TENURE_IDEMPOTENCY_KEY={idempotency_key}"),
@@ -79,9 +76,9 @@ impl CommandRemains {
 
     fn is_in_group(&self, process: &ProcessStat) -> bool {
         let (Some(group), Some(caller)) = (self.group, &self.caller) else { return false };
-        read_group(process.pid) == Some(group)
-            && fs::metadata(format!("/proc/{}", process.pid)).is_ok_and(|found| found.uid() == caller.user)
-            && read_namespace(process.pid).as_deref() == Some(&*caller.namespace)
+        process.session == caller.session
+            && read_numbers(process.pid, "NSpgid:").and_then(|groups| groups.get(caller.depth - 1).copied())
+                == Some(group)
     }
 
     fn bears_marker(&self, process: &ProcessStat) -> bool {
@@ -93,15 +90,16 @@ impl CommandRemains {
     }
 }
 
-fn read_namespace(pid: i32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
+fn read_caller(pid: i32) -> Option<Caller> {
+    let depth = read_numbers(pid, "NSpid:")?.len();
+    Some(Caller { session: read_process(pid)?.session, depth }).filter(|caller| caller.depth > 0)
 }
 
-/// The number of a process's group in the process's own namespace, which is the innermost.
-fn read_group(pid: i32) -> Option<i32> {
+/// A line of a process's status with one number for each namespace, from this process's own to the process's.
+fn read_numbers(pid: i32, heading: &str) -> Option<Vec<i32>> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpgid:"))?;
-    line.split_ascii_whitespace().last()?.parse().ok()
+    let line = status.lines().find_map(|line| line.strip_prefix(heading))?;
+    line.split_ascii_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -120,8 +118,7 @@ mod tests {
     }
 
     fn this_process() -> Option<Caller> {
-        let user = rustix::process::geteuid().as_raw();
-        Some(Caller { user, namespace: read_namespace(std::process::id().try_into().unwrap()).unwrap() })
+        read_caller(std::process::id().try_into().unwrap())
     }
 
     fn start_sleeper(variables: &[(&str, &str)]) -> Child {
@@ -145,6 +142,20 @@ mod tests {
     }
 
     #[test]
+    fn who_runs_under_another_user_is_in_the_group_all_the_same() {
+        // Whoever is not root can start nobody else's, and finds its own.
+        let own = rustix::process::geteuid();
+        let user = if own.is_root() { 65_534 } else { own.as_raw() };
+        let mut other =
+            Command::new("sleep").arg("600").uid(user).env_clear().process_group(0).spawn().unwrap();
+        let mut remains = remains(this_process());
+        remains.set_group(group_of(&other));
+        assert_eq!(remains.find_alive().len(), 1);
+        remains.end();
+        assert!(!other.wait().unwrap().success());
+    }
+
+    #[test]
     fn who_left_the_group_is_known_by_the_environment_of_command_and_run() {
         let run = ("TENURE_SOCKET", SOCKET);
         let mut ours = start_sleeper(&[run, ("TENURE_IDEMPOTENCY_KEY", "job/key")]);
@@ -162,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_another_user_or_of_nobody_is_not_ended() {
+    fn a_group_of_another_session_or_of_nobody_is_not_ended() {
         let mut other = start_sleeper(&[]);
-        let stranger = this_process().map(|caller| Caller { user: caller.user + 1, ..caller });
+        let stranger = this_process().map(|caller| Caller { session: caller.session + 1, ..caller });
         for caller in [stranger, None] {
             let mut remains = remains(caller);
             remains.set_group(group_of(&other));
