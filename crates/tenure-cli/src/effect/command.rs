@@ -219,7 +219,8 @@ impl Running {
             self.kill_group();
             self.read_pipes(call, signals, Instant::now() + KILLED_PATIENCE).await?;
         }
-        // What is left of the group holds no pipe and is let go: it ends with the run.
+        // What is left of the group holds no pipe and is let go: the worker ends it where the command failed, and else it
+        // ends with the run.
         self.released = true;
         Ok((self.stdout.take(), self.stderr.take()))
     }

@@ -11,7 +11,7 @@ use tenure_proto::{
     convert::time::write_duration,
     v1::{PerformNow, perform_effect_request::Message as Said, perform_effect_response::Message as Told},
 };
-use tokio::{net::unix::UCred, time::sleep};
+use tokio::{net::unix::UCred, task::spawn_blocking, time::sleep};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{
@@ -172,9 +172,14 @@ impl<'a> Performance<'a> {
                     }
                 }
                 Said::Ended(ended) => {
-                    self.remains = None;
                     self.executions += 1;
-                    return Ok(EndedCommand::read(ended, &self.effects.standing.redactor));
+                    let ended = EndedCommand::read(ended, &self.effects.standing.redactor);
+                    if ended.succeeded() {
+                        self.remains = None;
+                    } else {
+                        self.end_remains().await;
+                    }
+                    return Ok(ended);
                 }
                 Said::Announce(_) | Said::Probed(_) => return Err(out_of_turn().into()),
             }
@@ -188,9 +193,18 @@ impl<'a> Performance<'a> {
         idempotency_key
     }
 
-    /// It is gone.
+    /// It did what it was to do, and what it left behind is meant to be there.
     pub(super) fn forget_command(&mut self) {
         self.remains = None;
+    }
+
+    /// It failed: what it left behind is ended before anything is looked up, performed again, or said about the world. This
+    /// is waited for also where the run is over, because how it ended is known and has to be recorded.
+    pub(super) async fn end_remains(&mut self) {
+        if let Some(remains) = self.remains.take() {
+            // An error is the end of the runtime, and of everything that it guards.
+            let _ = spawn_blocking(move || remains.end()).await;
+        }
     }
 
     /// It did not happen, and may be announced as the next attempt.

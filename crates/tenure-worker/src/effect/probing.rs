@@ -105,9 +105,13 @@ impl Performance<'_> {
         let idempotency_key = self.expect_command();
         self.caller.tell(Told::Probe(ProbeNow { attempt, idempotency_key })).await?;
         let Said::Probed(probed) = self.caller.hear().await? else { return Err(out_of_turn().into()) };
-        self.forget_command();
         let disposition = require("verdict", read_disposition("verdict", probed.verdict).map_err(refuse)?);
         let disposition = disposition.map_err(refuse)?;
+        if disposition == Disposition::Landed {
+            self.forget_command();
+        } else {
+            self.end_remains().await;
+        }
         let (value, _) = cut_output(&self.effects.standing.redactor, &probed.value, EFFECT_OUTPUT_MAX_BYTES);
         Ok(Verdict { disposition, value })
     }

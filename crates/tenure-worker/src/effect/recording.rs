@@ -38,6 +38,11 @@ impl EndedCommand {
         }
     }
 
+    /// True where it ran and exited with 0.
+    pub(super) fn succeeded(&self) -> bool {
+        !self.not_started && self.exit_code == Some(0)
+    }
+
     /// What became of the world, where it failed. What never started did not happen, whatever was declared.
     pub(super) fn judge(&self, on_failure: Disposition) -> Option<Disposition> {
         match (self.not_started, self.exit_code) {

@@ -241,6 +241,46 @@ async fn a_call_that_breaks_off_has_its_command_ended_before_the_effect_is_in_do
 }
 
 #[tokio::test]
+async fn what_a_failed_command_left_behind_is_ended_before_anything_follows() {
+    let fixture = Fixture::start().await;
+    let socket = start_sleeper(&fixture, json!({})).await;
+    for recovery in [EffectRecovery::Idempotent, EffectRecovery::Probe, EffectRecovery::Ask] {
+        let key = format!("{recovery:?}");
+        let mut call = Call::announce(&socket, effect(&key, recovery)).await;
+        call.wait_to_perform().await;
+        let job = run_ref(1).job_id;
+        // It left the command's group, and nobody but its environment tells whose it is.
+        let mut left = std::process::Command::new("sleep")
+            .arg("600")
+            .env("TENURE_SOCKET", &socket)
+            .env("TENURE_IDEMPOTENCY_KEY", format!("{job}/{key}"))
+            .spawn()
+            .unwrap();
+        call.say_ended(1, "").await;
+        call.next().await;
+        assert!(left.try_wait().unwrap().is_some(), "{key}: it runs beside what follows");
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_that_succeeded_left_behind_goes_on() {
+    let fixture = Fixture::start().await;
+    let socket = start_sleeper(&fixture, json!({})).await;
+    let mut call = Call::announce(&socket, effect("k", EffectRecovery::Ask)).await;
+    call.wait_to_perform().await;
+    let mut left = {
+        use std::os::unix::process::CommandExt as _;
+        std::process::Command::new("sleep").arg("600").process_group(0).spawn().unwrap()
+    };
+    call.say_started(left.id().try_into().unwrap()).await;
+    call.say_ended(0, "").await;
+    call.wait_until_done().await;
+    assert!(left.try_wait().unwrap().is_none(), "it was meant to stay");
+    left.kill().unwrap();
+    left.wait().unwrap();
+}
+
+#[tokio::test]
 async fn an_effect_whose_caller_leaves_before_it_is_permitted_did_not_happen() {
     let fixture = Fixture::start_with(silent, |_| {}).await;
     let socket = start_sleeper(&fixture, json!({})).await;
