@@ -248,8 +248,9 @@ pub const REFUSED_EPOCHS_MAX: usize = 100_000;
 pub const EARLIER_CHILD_PAUSE: Duration = Duration::from_secs(1);
 /// Notes of one run that may wait for their acknowledgement at the same time; the next one waits for its turn.
 pub const NOTES_IN_FLIGHT_MAX: usize = 64;
-/// Connections to the socket of one run; the next one waits until one is closed.
-pub const RUN_SOCKET_CONNECTIONS_MAX: usize = 64;
+/// Connections to the socket of one run; the next one waits until one is closed. More than effects and notes that may be
+/// under way together, because each has a connection of its own: one that waits could not say how an effect ended.
+pub const RUN_SOCKET_CONNECTIONS_MAX: usize = 256;
 /// Requests that are under way on one of those connections; the next one waits its turn.
 pub const RUN_SOCKET_REQUESTS_MAX: u32 = 8;
 /// Longest request on such a connection. A note that is longer than notes may be is told so as long as it is not longer
