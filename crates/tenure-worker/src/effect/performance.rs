@@ -2,14 +2,17 @@
 //! where its declaration says so. The order of things is what makes it safe, and stands here; each thing has a file.
 
 use tenure_core::{
-    effect::{Announcement, Disposition, EffectRecovery, decide_announcement},
+    effect::{Announcement, Disposition, EffectRecovery, Outcome, decide_announcement},
     limits::EFFECT_EXECUTIONS_MAX,
     reason::Reason,
     refusal::Refusal,
 };
 use tenure_proto::{
     convert::time::write_duration,
-    v1::{PerformNow, perform_effect_request::Message as Said, perform_effect_response::Message as Told},
+    v1::{
+        PerformNow, new_record::Kind, perform_effect_request::Message as Said,
+        perform_effect_response::Message as Told,
+    },
 };
 use tokio::{net::unix::UCred, task::spawn_blocking, time::sleep};
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -22,6 +25,7 @@ use super::{
     lookup::RecordedAttempt,
     permission::Permission,
     plan::EffectPlan,
+    probing::reconcile,
     recording::EndedCommand,
     remains::CommandRemains,
     warn_of_other_command,
@@ -75,8 +79,11 @@ impl<'a> Performance<'a> {
     pub(super) async fn perform(&mut self, may_be_recorded: bool) -> Result<Answer, Stop> {
         let recorded = if may_be_recorded { self.look_up().await? } else { None };
         let announcement = decide_announcement(recorded.as_ref().map(|recorded| &recorded.last));
+        if let Some(other) = recorded.as_ref().filter(|recorded| self.is_other_and_open(recorded)) {
+            return self.replace_other(other).await;
+        }
         match (announcement, recorded) {
-            (Announcement::Announce { attempt }, _) => self.perform_first(attempt).await,
+            (Announcement::Announce { attempt }, _) => self.perform_first(attempt, None).await,
             (Announcement::PerformAgain { attempt }, Some(recorded)) => {
                 self.ensure_permitted().await?;
                 self.is_doubtful = true;
@@ -107,8 +114,33 @@ impl<'a> Performance<'a> {
         Ok(recorded)
     }
 
-    async fn perform_first(&mut self, attempt: u32) -> Result<Answer, Stop> {
-        match self.announce(attempt, None).await? {
+    /// True where another command was announced, and there is no record that could answer for it.
+    fn is_other_and_open(&self, recorded: &RecordedAttempt) -> bool {
+        recorded.last.request != self.plan.digest && recorded.last.outcome == Outcome::Open
+    }
+
+    /// Another command under an open announcement would make its record a lie, and a probe would look for the wrong thing:
+    /// it is refused. Where nothing is mutated it is safe to say that what was announced did not happen.
+    async fn replace_other(&mut self, other: &RecordedAttempt) -> Result<Answer, Stop> {
+        let (key, attempt) = (&self.plan.key, other.last.attempt);
+        if other.last.mutates {
+            let said = format!(
+                "the effect {key} was announced with another command in attempt {attempt}, which has no outcome: there is no \
+                 record to answer from, and this command cannot settle it"
+            );
+            let job = self.effects.standing.grant.run.job.short();
+            return Err(Refusal::new(Reason::EffectMismatch, said)
+                .with_detail("key", key)
+                .with_detail("attempt", attempt)
+                .with_next(format!("tenure undecided {job}"))
+                .into());
+        }
+        let verdict = reconcile(self, attempt, Disposition::DidNotHappen, None);
+        self.perform_first(attempt + 1, Some(verdict)).await
+    }
+
+    async fn perform_first(&mut self, attempt: u32, verdict: Option<Kind>) -> Result<Answer, Stop> {
+        match self.announce(attempt, verdict).await? {
             Permission::Given => self.execute(attempt, self.plan.declared.recovery).await,
             Permission::Refused(refusal) | Permission::Lapsed(refusal) => Err(refusal.into()),
         }

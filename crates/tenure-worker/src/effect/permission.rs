@@ -71,8 +71,12 @@ impl Performance<'_> {
                 standing.context.held.give_notice(&standing.grant.run, notice);
                 Ok(Permission::Refused(refusal))
             }
-            // One that was durable before the fence is no permission: another may have acted since.
-            Some(ReportAnswer::Fenced { held_by, epoch, .. }) => {
+            // One that was durable before the fence is no permission: another may have acted since. That nobody here did
+            // is worth knowing to whoever decides.
+            Some(ReportAnswer::Fenced { held_by, epoch, applied }) => {
+                if applied.is_some() {
+                    self.note_unperformed(attempt, "it was fenced before it was permitted");
+                }
                 let by = FencedBy { held_by, epoch: Some(epoch) };
                 Ok(Permission::Refused(standing.fenced_refusal(&by)))
             }
@@ -98,23 +102,25 @@ impl Performance<'_> {
     }
 }
 
-/// Waits for a renewal that leaves enough. Refuses where the lease runs out first, or is always too short.
+/// Waits for one renewal where too little is left. Refuses where the lease runs out first, is always too short, or is too
+/// short even then: renewals of a slow fleet may leave too little every time.
 async fn wait_for_lease(standing: &RunStanding, min_lease: Duration) -> Result<(), Refusal> {
     let term = &standing.term;
     // What is left when a renewal has just been sent.
     let most = term.ttl().saturating_sub(term.margin() * 2);
     let mut deadline = term.watch_deadline();
+    let mut was_renewed = false;
     loop {
         let latest_start = deadline.borrow_and_update().minus(term.margin());
         let left = latest_start.since(BootInstant::now());
         if left >= min_lease && !left.is_zero() {
             return Ok(());
         }
-        if min_lease > most || left.is_zero() {
+        if min_lease > most || left.is_zero() || was_renewed {
             return Err(lease_refusal(min_lease, left));
         }
         tokio::select! {
-            Ok(()) = deadline.changed() => {}
+            Ok(()) = deadline.changed() => was_renewed = true,
             () = reach(latest_start) => {}
         }
     }

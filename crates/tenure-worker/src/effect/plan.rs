@@ -56,6 +56,8 @@ impl EffectPlan {
         read_effect_key("tool", &tool)?;
         ensure_unredacted("key", &given.key, redactor)?;
         ensure_unredacted("tool", &tool, redactor)?;
+        // It is carried out from the record, which has no secret: it would undo nothing.
+        ensure_unredacted("undo", &given.undo, redactor)?;
         if given.command.is_empty() {
             return Err(invalid("command", "the effect names no command"));
         }
@@ -197,6 +199,12 @@ mod tests {
         assert_ne!(plan.digest, read(&with("other")).unwrap().digest);
         let named = v1::AnnounceEffect { key: "mail/s3cret".to_owned(), ..announce() };
         assert_eq!(read(&named).unwrap_err().details["field"], "key");
+        let undo = v1::AnnounceEffect {
+            compensation: v1::EffectCompensation::Undo.into(),
+            undo: "unsend --token=s3cret".to_owned(),
+            ..announce()
+        };
+        assert_eq!(read(&undo).unwrap_err().details["field"], "undo", "it would be recorded without it");
     }
 
     #[test]

@@ -112,7 +112,10 @@ impl Performance<'_> {
         } else {
             self.end_remains().await;
         }
-        let (value, _) = cut_output(&self.effects.standing.redactor, &probed.value, EFFECT_OUTPUT_MAX_BYTES);
+        // The caller does not say whether it cut it.
+        let was_cut = probed.value.len() >= EFFECT_OUTPUT_MAX_BYTES;
+        let redactor = &self.effects.standing.redactor;
+        let (value, _) = cut_output(redactor, &probed.value, was_cut, EFFECT_OUTPUT_MAX_BYTES);
         Ok(Verdict { disposition, value })
     }
 
@@ -127,7 +130,13 @@ fn refuse(error: tenure_proto::convert::InvalidField) -> Stop {
     Stop::Refused(error.into())
 }
 
-fn reconcile(of: &Performance<'_>, attempt: u32, verdict: Disposition, value: Option<Bytes>) -> Kind {
+/// The record of a verdict.
+pub(super) fn reconcile(
+    of: &Performance<'_>,
+    attempt: u32,
+    verdict: Disposition,
+    value: Option<Bytes>,
+) -> Kind {
     Kind::EffectReconciled(NewEffectReconciled {
         key: of.plan.key.to_string(),
         attempt,

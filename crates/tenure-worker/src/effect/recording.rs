@@ -28,11 +28,12 @@ pub(super) struct EndedCommand {
 impl EndedCommand {
     /// Reads what the caller says.
     pub(super) fn read(given: EffectCommandEnded, redactor: &Redactor) -> Self {
-        let (output, cut) = cut_output(redactor, &given.output, EFFECT_OUTPUT_MAX_BYTES);
+        let (output, truncated) =
+            cut_output(redactor, &given.output, given.truncated, EFFECT_OUTPUT_MAX_BYTES);
         Self {
             exit_code: given.exit_code,
             output,
-            truncated: given.truncated || cut,
+            truncated,
             error: cut_error(redactor, &given.error),
             not_started: given.not_started,
         }
@@ -90,6 +91,14 @@ impl Performance<'_> {
         self.record(vec![failed]).await
     }
 
+    /// The same, and nobody waits for it: the run is fenced, and it can be no more than testimony.
+    pub(super) fn note_unperformed(&self, attempt: u32, why: &str) {
+        let why = Bytes::copy_from_slice(why.as_bytes());
+        let failed = self.compose_failed(attempt, Disposition::DidNotHappen, None, why);
+        let standing = &self.effects.standing;
+        drop(standing.context.outbox.add_report(&standing.grant.run, Report::Effect(vec![failed])));
+    }
+
     fn compose_failed(
         &self,
         attempt: u32,
@@ -126,17 +135,24 @@ impl Performance<'_> {
     }
 }
 
-/// Output, redacted and cut at its limit; whether it was cut.
-pub(super) fn cut_output(redactor: &Redactor, given: &[u8], limit_bytes: usize) -> (Bytes, bool) {
-    let mut redacted = redactor.redact(given);
-    let cut = redacted.len() > limit_bytes;
+/// Output, redacted and cut at its limit; whether it was cut, here or before: then its end may be the beginning of a
+/// secret, and that is left out.
+pub(super) fn cut_output(
+    redactor: &Redactor,
+    given: &[u8],
+    was_cut: bool,
+    limit_bytes: usize,
+) -> (Bytes, bool) {
+    let mut redacted = if was_cut { redactor.stream().push(given) } else { redactor.redact(given) };
+    let is_cut = was_cut || redacted.len() > limit_bytes;
     redacted.truncate(limit_bytes);
-    (redacted.into(), cut)
+    (redacted.into(), is_cut)
 }
 
-/// The end of an error, redacted.
+/// The end of an error, redacted. One that is as long as may be was probably cut, and may begin with the end of a secret.
 fn cut_error(redactor: &Redactor, given: &[u8]) -> Bytes {
-    let redacted = Bytes::from(redactor.redact(given));
+    let was_cut = given.len() >= EFFECT_ERROR_MAX_BYTES;
+    let redacted = Bytes::from(if was_cut { redactor.redact_end(given) } else { redactor.redact(given) });
     redacted.slice(redacted.len().saturating_sub(EFFECT_ERROR_MAX_BYTES)..)
 }
 
@@ -158,6 +174,18 @@ mod tests {
         assert_eq!(judged(Some(3), false), Some(failure));
         assert_eq!(judged(None, false), Some(failure), "a signal ended it");
         assert_eq!(judged(None, true), Some(Disposition::DidNotHappen), "whatever was declared");
+    }
+
+    #[test]
+    fn the_part_of_a_secret_at_a_cut_is_not_kept() {
+        let output = [&vec![b'x'; EFFECT_OUTPUT_MAX_BYTES - 5][..], b"s3cre"].concat();
+        let error = [b"cret", &vec![b'y'; EFFECT_ERROR_MAX_BYTES - 4][..]].concat();
+        let given = EffectCommandEnded { output: output.into(), error: error.into(), ..Default::default() };
+        let read = ended(EffectCommandEnded { truncated: true, ..given.clone() });
+        assert_eq!((read.output.len(), read.truncated), (EFFECT_OUTPUT_MAX_BYTES - 5, true));
+        assert!(read.error.starts_with(b"ted]yyy"), "the mark takes room too: {:?}", read.error.slice(..20));
+        let read = ended(given);
+        assert!(read.output.ends_with(b"s3cre") && !read.truncated, "a whole output ends as it ends");
     }
 
     #[test]

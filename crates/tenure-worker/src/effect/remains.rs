@@ -114,7 +114,8 @@ mod tests {
     const SOCKET: &str = "/run/a-socket";
 
     fn remains(caller: Option<Caller>) -> CommandRemains {
-        CommandRemains { caller, ..CommandRemains::new(None, Path::new(SOCKET), "job/key") }
+        // No test's process bears this in its environment.
+        CommandRemains { caller, ..CommandRemains::new(None, Path::new(SOCKET), "job/nobody") }
     }
 
     fn this_process() -> Option<Caller> {
@@ -161,7 +162,7 @@ mod tests {
         let mut ours = start_sleeper(&[run, ("TENURE_IDEMPOTENCY_KEY", "job/key")]);
         let mut other = start_sleeper(&[run, ("TENURE_IDEMPOTENCY_KEY", "job/other")]);
         // The environment is there once the program is.
-        let remains = remains(None);
+        let remains = CommandRemains::new(None, Path::new(SOCKET), "job/key");
         while remains.find_alive().is_empty() {
             std::thread::yield_now();
         }

@@ -48,6 +48,14 @@ impl Redactor {
         redacted
     }
 
+    /// The end of something whose beginning was cut off: what may be the end of a value stands at its beginning, and is
+    /// replaced by `[redacted]`.
+    pub fn redact_end(&self, bytes: &[u8]) -> Vec<u8> {
+        let cut = self.secrets.as_ref().map_or(0, |secrets| secrets.find_cut_value(bytes));
+        let mark: &[u8] = if cut > 0 { b"[redacted]" } else { b"" };
+        [mark, &self.redact(&bytes[cut..])].concat()
+    }
+
     /// A whole text.
     pub fn redact_text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.redact(text.as_bytes())).into_owned()
@@ -117,6 +125,22 @@ impl Secrets {
         (shown, hold)
     }
 
+    /// How many of the first bytes may be the end of a value whose beginning was cut off, with the values that begin in them.
+    fn find_cut_value(&self, bytes: &[u8]) -> usize {
+        let ends_with =
+            |value: &Vec<u8>, length: usize| bytes.get(..length) == value.get(value.len() - length..);
+        let longest = |value: &Vec<u8>| (1..value.len()).rev().find(|length| ends_with(value, *length));
+        let mut cut = self.values.iter().filter_map(longest).max().unwrap_or(0);
+        let mut start = 0;
+        while start < cut {
+            let begins = |value: &&Vec<u8>| bytes[start..].starts_with(value);
+            let end = self.values.iter().filter(begins).map(|value| start + value.len()).max();
+            cut = cut.max(end.unwrap_or(0));
+            start += 1;
+        }
+        cut
+    }
+
     /// The first position from which the rest is a beginning of a value and not all of it.
     fn find_hold(&self, bytes: &[u8], from: usize, is_end: bool) -> usize {
         if is_end {
@@ -177,6 +201,16 @@ mod tests {
         assert_eq!(stream.push(b"umb"), b"s3crumb");
         assert_eq!(stream.push(b"s3"), b"");
         assert_eq!(stream.finish(), b"s3");
+    }
+
+    #[test]
+    fn the_end_of_a_value_whose_beginning_was_cut_off_is_found() {
+        let redactor = redactor(&[("TOKEN", "s3cret"), ("TAIL", "tail")]);
+        let redact = |text: &str| String::from_utf8(redactor.redact_end(text.as_bytes())).unwrap();
+        assert_eq!(redact("ret and s3cret"), "[redacted] and [redacted:TOKEN]");
+        assert_eq!(redact("s3cret"), "[redacted:TOKEN]", "a whole value is no end of one");
+        assert_eq!(redact("tail!"), "[redacted]!", "which begins in what may be an end of another");
+        assert_eq!(redact("plain"), "plain");
     }
 
     #[test]

@@ -204,6 +204,30 @@ async fn an_open_effect_of_an_earlier_run_is_performed_again_or_left_to_a_person
 }
 
 #[tokio::test]
+async fn another_command_under_an_open_announcement_is_refused_where_something_is_mutated() {
+    let fixture = Fixture::start().await;
+    let recoveries = [EffectRecovery::Idempotent, EffectRecovery::Retry, EffectRecovery::Probe];
+    for recovery in recoveries {
+        fixture.book.set_effect(recorded(&format!("{recovery:?}"), recovery));
+    }
+    let read = Effect { mutates: false, ..recorded("read", EffectRecovery::Retry) };
+    fixture.book.set_effect(read);
+    let socket = start_second_run(&fixture, json!({}), "sleep 600").await;
+    let other =
+        |key: &str, recovery| AnnounceEffect { command: vec!["pull".to_owned()], ..effect(key, recovery) };
+    for recovery in recoveries {
+        let mut call = Call::announce(&socket, other(&format!("{recovery:?}"), recovery)).await;
+        assert_eq!(call.wait_until_refused().await, Reason::EffectMismatch, "{recovery:?}");
+    }
+    assert_eq!(count_appends(&fixture.book), 0);
+    let reading = AnnounceEffect { read_only: true, ..other("read", EffectRecovery::Retry) };
+    let mut call = Call::announce(&socket, reading).await;
+    assert_eq!(call.wait_to_perform().await.attempt, 2, "what changes nothing did not happen");
+    let records = wait_for_records(&fixture.book, 1).await;
+    assert_eq!(records, ["read 1 reconciled did_not_happen", "read 2 started"]);
+}
+
+#[tokio::test]
 async fn what_a_command_did_not_do_now_it_may_have_done_before_under_the_same_announcement() {
     let fixture = Fixture::start().await;
     fixture.book.set_effect(recorded("k", EffectRecovery::Idempotent));
@@ -310,6 +334,22 @@ async fn a_permission_that_comes_with_a_fence_is_none() {
     let fenced = Fenced { held_by: "w2".to_owned(), epoch: 4, applied_seq: 4 };
     fixture.book.answer(&run_ref(1), append.n, Outcome::Fenced(fenced)).await;
     assert_eq!(call.wait_until_refused().await, Reason::Fenced);
+    let said = wait_for_records(&fixture.book, 2).await;
+    assert_eq!(said, ["k 1 failed did_not_happen"], "the announcement stands, and nobody acted on it");
+}
+
+#[tokio::test]
+async fn a_lease_that_one_renewal_leaves_too_short_is_not_waited_for_again() {
+    let ttl = std::time::Duration::from_secs(5);
+    let fixture = Fixture::start_with(|book| book.set_ttl(ttl), |_| {}).await;
+    let socket = start_sleeper(&fixture, json!({})).await;
+    // All that a renewal can leave, less so little that no answer of a renewal is as quick.
+    let most = ttl - tenure_core::term::margin(ttl) * 2 - std::time::Duration::from_micros(1);
+    let min_lease = Some(tenure_proto::convert::time::write_duration(most));
+    let mut call =
+        Call::announce(&socket, AnnounceEffect { min_lease, ..effect("k", EffectRecovery::Ask) }).await;
+    assert_eq!(call.wait_until_refused().await, Reason::LeaseTooShort);
+    assert_eq!(count_appends(&fixture.book), 0);
 }
 
 #[tokio::test]
