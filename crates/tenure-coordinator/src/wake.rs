@@ -208,6 +208,11 @@ impl Wakes {
         self.inner.alone.store(true, Ordering::Release);
     }
 
+    /// Nobody is heard any more, so somebody may have come unheard: they are told everything again.
+    fn note_deaf(&self) {
+        self.inner.alone.store(false, Ordering::Release);
+    }
+
     /// What was to be told may be lost, also a greeting, so the others look at everything and answer.
     fn tell_everything(&self) {
         self.tell(|news| (news.everything, news.ready, news.greeting) = (true, true, true));

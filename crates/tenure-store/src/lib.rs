@@ -42,7 +42,7 @@ pub use installation::Installation;
 pub use job::{JobFilter, JobRow};
 pub use journal::{RecordPage, StoredRecord, Tail, TailRow};
 pub use lease::{LapsedCursor, LapsedPage, LostGrant, RunSecret};
-pub use notification::{Heard, Listener};
+pub use notification::Listener;
 pub use output::{OutputChunk, OutputStream};
 pub use partition::PartitionReport;
 pub use ready::{DueReport, OverduePage};

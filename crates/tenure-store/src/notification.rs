@@ -4,7 +4,7 @@
 //! the pool; listening needs a connection that is the listener's alone, which no pooler shares out by the transaction.
 //! Neighbours: the coordinator's `wake` says what is sent and what is made of what is heard.
 
-use std::str::FromStr as _;
+use std::{io, str::FromStr as _};
 
 use sqlx::{
     Executor as _,
@@ -18,19 +18,11 @@ use crate::{Store, StoreError, connection::plain_options};
 /// The channel; the query that sends names it too.
 const CHANNEL: &str = "tenure";
 
-/// Listening again after the connection was lost, or for the first time.
+/// Listening, from the first connection on.
 const ATTEMPTED: &str = "listening for notifications";
 
-/// What a listener heard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
-    /// Somebody sent this.
-    Payload(String),
-    /// The connection was lost and is there again: whatever was sent meanwhile was not heard.
-    Gap,
-}
-
-/// A connection that hears every notification sent from its start on.
+/// A connection that hears every notification sent from its start on, until it is lost. It is not made again: what was sent
+/// meanwhile was not heard, and whoever connects anew knows that.
 #[derive(Debug)]
 pub struct Listener {
     listener: PgListener,
@@ -69,6 +61,8 @@ impl Listener {
         let mut listener =
             PgListener::connect_with(&pool).await.map_err(StoreError::while_doing(ATTEMPTED))?;
         listener.ignore_pool_close_event(true);
+        // Made again in here, it could be lost and there again while whoever hears looks elsewhere, and the gap would be nobody's.
+        listener.eager_reconnect(false);
         listener.listen(CHANNEL).await.map_err(StoreError::while_doing(ATTEMPTED))?;
         Ok(Self { listener })
     }
@@ -76,13 +70,10 @@ impl Listener {
     /// Waits for the next notification. May be dropped while it waits; nothing is lost by that.
     ///
     /// # Errors
-    /// The connection is lost and could not be made again: connect anew.
-    pub async fn hear(&mut self) -> Result<Heard, StoreError> {
-        match self.listener.try_recv().await {
-            Ok(Some(notification)) => Ok(Heard::Payload(notification.payload().to_owned())),
-            Ok(None) => Ok(Heard::Gap),
-            Err(error) => Err(StoreError::while_doing(ATTEMPTED)(error)),
-        }
+    /// The connection is lost: connect anew.
+    pub async fn hear(&mut self) -> Result<String, StoreError> {
+        let heard = self.listener.try_recv().await.and_then(|heard| heard.ok_or_else(lost));
+        heard.map(|heard| heard.payload().to_owned()).map_err(StoreError::while_doing(ATTEMPTED))
     }
 
     /// Asks whether the connection lives: one that died without a word is never heard of otherwise. What is heard meanwhile
@@ -94,4 +85,8 @@ impl Listener {
         let asked = (&mut self.listener).execute("SELECT 1").await;
         asked.map(drop).map_err(StoreError::while_doing("asking whether the listener's connection lives"))
     }
+}
+
+fn lost() -> sqlx::Error {
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::ConnectionAborted, "the listener's connection was lost"))
 }

@@ -10,7 +10,7 @@ use tenure_core::{
     reason::Reason,
 };
 use tenure_proto::v1::{self, JobState, order::Order, run_end::How};
-use tenure_store::{Heard, Listener, Store, StoreOptions};
+use tenure_store::{Listener, Store, StoreOptions};
 use tenure_testkit::{TestDatabase, wait_for};
 use tonic::transport::Channel;
 
@@ -126,7 +126,7 @@ async fn a_coordinator_where_nothing_happens_sends_nothing() {
         worker.renew(None).await;
         fleet.job_in(&job, JobState::Ready).await;
         store.send_notifications(&[format!("round {round}")]).await.unwrap();
-        assert_eq!(listener.hear().await.unwrap(), Heard::Payload(format!("round {round}")));
+        assert_eq!(listener.hear().await.unwrap(), format!("round {round}"));
     }
 }
 
@@ -166,7 +166,7 @@ async fn a_coordinator_that_is_alone_sends_nothing_and_is_heard_by_one_that_come
 async fn hear_until(listener: &mut Listener, fits: impl Fn(&str) -> bool) {
     loop {
         let heard = tokio::time::timeout(PATIENCE, listener.hear()).await.expect("more is sent").unwrap();
-        if matches!(heard, Heard::Payload(payload) if fits(&payload)) {
+        if fits(&heard) {
             return;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_store::{Heard, Listener};
+use tenure_store::Listener;
 use tenure_testkit::wait_for;
 
 use crate::fleet::Fleet;
@@ -16,7 +16,7 @@ async fn what_is_sent_is_heard_by_every_listener_in_order() {
     fleet.store.send_notifications(&sent).await.unwrap();
     for listener in [&mut first, &mut second] {
         for payload in &sent {
-            assert_eq!(listener.hear().await.unwrap(), Heard::Payload(payload.clone()));
+            assert_eq!(listener.hear().await.unwrap(), payload.clone());
         }
         listener.check().await.unwrap();
     }
@@ -28,19 +28,44 @@ async fn what_comes_while_the_connection_is_asked_whether_it_lives_is_kept() {
     let mut listener = Listener::connect(fleet.db.url(), "a listener").await.unwrap();
     fleet.store.send_notifications(&["one".to_owned()]).await.unwrap();
     listener.check().await.unwrap();
-    assert_eq!(listener.hear().await.unwrap(), Heard::Payload("one".to_owned()));
+    assert_eq!(listener.hear().await.unwrap(), "one");
+}
+
+/// Ends the connections of listeners; they hear of it when they next look.
+async fn end_connections(fleet: &Fleet) {
+    let ended = "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
+                 WHERE datname = current_database() AND application_name = 'a listener'";
+    assert_eq!(fleet.count(ended).await, 1);
 }
 
 #[tokio::test]
-async fn a_connection_that_was_ended_is_said_and_made_again() {
+async fn a_connection_that_was_ended_is_said_to_be_lost() {
     let fleet = Fleet::start().await;
     let mut listener = Listener::connect(fleet.db.url(), "a listener").await.unwrap();
-    let ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                 WHERE datname = current_database() AND application_name = 'a listener'";
-    assert_eq!(fleet.count(ended).await, 1);
-    assert_eq!(listener.hear().await.unwrap(), Heard::Gap);
+    end_connections(&fleet).await;
+    let lost = listener.hear().await.unwrap_err();
+    assert!(lost.is_retryable(), "{lost:?}");
+    let mut again = Listener::connect(fleet.db.url(), "a listener").await.unwrap();
     fleet.store.send_notifications(&["after".to_owned()]).await.unwrap();
-    assert_eq!(listener.hear().await.unwrap(), Heard::Payload("after".to_owned()));
+    assert_eq!(again.hear().await.unwrap(), "after");
+}
+
+#[tokio::test]
+async fn a_loss_is_said_however_often_hearing_is_broken_off() {
+    let fleet = Fleet::start().await;
+    let mut listener = Listener::connect(fleet.db.url(), "a listener").await.unwrap();
+    end_connections(&fleet).await;
+    let broken_off_at_each_wait = async {
+        loop {
+            tokio::select! {
+                biased;
+                heard = listener.hear() => return heard,
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(60), broken_off_at_each_wait).await;
+    assert!(told.expect("the loss is said").is_err());
 }
 
 #[tokio::test]
