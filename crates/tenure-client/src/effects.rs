@@ -107,8 +107,10 @@ pub struct UndecidedPage {
     pub job_id: JobId,
     /// The mutating effects in doubt, in the order of their announcements. What a later run may settle is not `undecided`.
     pub effects: Vec<Effect>,
-    /// What was said about them too late, in the order of arrival.
+    /// With the first page, what was said too late about effects in doubt, or against the journal, in the order of arrival.
     pub testimonies: Vec<Testimony>,
+    /// How many of those there are in all, also where not all are listed.
+    pub testimony_count: u64,
     /// Where the next page begins; none: this was the last.
     pub cursor: Option<String>,
 }
@@ -158,6 +160,7 @@ impl Client {
         Ok(UndecidedPage {
             job_id: read_job_id("job_id", &answer.job_id)?,
             effects: read_effects(answer.effects)?,
+            testimony_count: answer.testimony_count,
             testimonies: answer.testimonies.into_iter().map(Testimony::read).collect::<Result<_, _>>()?,
             cursor: Some(answer.cursor).filter(|cursor| !cursor.is_empty()),
         })

@@ -11,6 +11,7 @@ pub(crate) mod work;
 mod memory;
 
 mod compose;
+mod late;
 mod read;
 mod round;
 

@@ -34,8 +34,12 @@ pub const EFFECT_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const EFFECT_MIN_LEASE: Duration = Duration::from_secs(2);
 /// Effects in doubt that one answer or record names; how many there are in all is always said.
 pub const DOUBTS_MAX: usize = 20;
-/// Outcomes that came too late that one answer names.
+/// Outcomes that came too late that one answer names; how many there are in all is always said.
 pub const TESTIMONIES_MAX: u32 = 100;
+/// Outcomes that came too late that are kept of one attempt at an effect; the first stay.
+pub const TESTIMONIES_PER_ATTEMPT_MAX: u32 = 8;
+/// Attempts at the effects of one job, all its runs together.
+pub const JOB_EFFECTS_MAX: u32 = 10_000;
 /// Keys of earlier runs that one warning names.
 pub const UNASKED_KEYS_MAX: usize = 20;
 /// Most of an effect's output that a handover repeats.

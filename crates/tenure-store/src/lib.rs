@@ -53,4 +53,4 @@ pub use term::{
     AttachedTerm, ClosableTerm, ClosedTerm, LapsedTerm, NewTerm, Registered, Renewal, Standing, TermRefusal,
     WorkerRow,
 };
-pub use testimony::{NewTestimony, TestimonyRow};
+pub use testimony::{NewTestimony, TestimonyPage, TestimonyRow};

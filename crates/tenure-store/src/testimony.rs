@@ -3,11 +3,10 @@
 //! refuse the report that it came with; `effect` lists the doubts that it is about.
 
 use jiff::Timestamp;
-use sqlx::query_file;
 use tenure_core::{
     effect::{Disposition, EffectKey, EffectMark, Outcome},
     id::{Epoch, JobId, Run, Tenant},
-    limits::{RECORD_PAGE_MAX_BYTES, TESTIMONIES_MAX},
+    limits::{RECORD_PAGE_MAX_BYTES, TESTIMONIES_MAX, TESTIMONIES_PER_ATTEMPT_MAX},
     run_ref::RunRef,
 };
 
@@ -35,6 +34,8 @@ pub struct NewTestimony {
 /// A late report about one attempt, as it was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestimonyRow {
+    /// The job.
+    pub job: JobId,
     /// The effect.
     pub key: EffectKey,
     /// The attempt, from 1.
@@ -53,6 +54,15 @@ pub struct TestimonyRow {
     pub value: Option<Vec<u8>>,
 }
 
+/// What came too late and matters to a person.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TestimonyPage {
+    /// The first of them.
+    pub listed: Vec<TestimonyRow>,
+    /// How many there are in all.
+    pub count: u64,
+}
+
 impl TestimonyRow {
     /// True where the journal says otherwise about what became of the world.
     #[must_use]
@@ -63,17 +73,20 @@ impl TestimonyRow {
 }
 
 impl Store {
-    /// Keeps outcomes that came too late. Announcements are not kept: they were not permitted.
+    /// Keeps outcomes that came too late, of one attempt at most `limits::TESTIMONIES_PER_ATTEMPT_MAX`. Announcements are not
+    /// kept: they were not permitted. Returns what was kept and was not there before, without its values.
     ///
     /// # Errors
-    /// The database does not answer.
-    pub async fn keep_testimony(&self, testimony: &[NewTestimony]) -> Result<(), StoreError> {
+    /// The database does not answer. `Data`: nothing was kept, because of one of them.
+    pub async fn keep_testimony(&self, testimony: &[NewTestimony]) -> Result<Vec<TestimonyRow>, StoreError> {
+        let attempted = "keeping outcomes that came too late";
         let mut columns = Columns::default();
         testimony.iter().for_each(|testimony| columns.push(testimony));
         if columns.tenant.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        query_file!(
+        let rows = sqlx::query_file_as!(
+            StoredTestimony,
             "queries/testimony/keep_testimony.sql",
             &columns.tenant as _,
             &columns.job,
@@ -85,41 +98,36 @@ impl Store {
             &columns.attempt,
             &columns.state as _,
             &columns.disposition as _,
-            &columns.value as _
+            &columns.value as _,
+            i64::from(TESTIMONIES_PER_ATTEMPT_MAX)
         )
-        .execute(&self.pool)
+        .fetch_all(&self.pool)
         .await
-        .map_err(StoreError::while_doing("keeping outcomes that came too late"))?;
-        Ok(())
+        .map_err(StoreError::while_doing(attempted))?;
+        rows.into_iter().map(|row| row.into_testimony(Reader(attempted))).collect()
     }
 
-    /// Lists what came too late about some effects of a job, in the order of arrival; at most `limits::TESTIMONIES_MAX`.
+    /// Lists what came too late about the effects of a job that are in doubt, or contradicts the journal, in the order of
+    /// arrival; at most `limits::TESTIMONIES_MAX`.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn list_testimony(
-        &self,
-        tenant: &Tenant,
-        job: JobId,
-        keys: &[String],
-    ) -> Result<Vec<TestimonyRow>, StoreError> {
+    pub async fn list_testimony(&self, tenant: &Tenant, job: JobId) -> Result<TestimonyPage, StoreError> {
         let attempted = "listing outcomes that came too late";
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
         let rows = sqlx::query_file_as!(
             StoredTestimony,
             "queries/testimony/list_testimony.sql",
             tenant.as_str(),
             job.0,
-            keys,
             i64::from(TESTIMONIES_MAX),
             i64::from(RECORD_PAGE_MAX_BYTES)
         )
         .fetch_all(&self.pool)
         .await
         .map_err(StoreError::while_doing(attempted))?;
-        rows.into_iter().map(|row| row.into_testimony(Reader(attempted))).collect()
+        let count = rows.first().map_or(0, |row| from_bigint(row.found));
+        let listed = rows.into_iter().map(|row| row.into_testimony(Reader(attempted)));
+        Ok(TestimonyPage { listed: listed.collect::<Result<_, _>>()?, count })
     }
 }
 
@@ -157,6 +165,7 @@ impl<'a> Columns<'a> {
 
 /// A row, as the driver reads it.
 struct StoredTestimony {
+    job: uuid::Uuid,
     key: String,
     attempt: i32,
     run: i32,
@@ -167,6 +176,7 @@ struct StoredTestimony {
     value: Option<Vec<u8>>,
     recorded_state: Option<String>,
     recorded_disposition: Option<String>,
+    found: i64,
 }
 
 impl StoredTestimony {
@@ -174,6 +184,7 @@ impl StoredTestimony {
         let recorded = self.recorded_state.as_deref();
         let recorded = recorded.map(|state| reader.outcome(state, self.recorded_disposition.as_deref()));
         Ok(TestimonyRow {
+            job: JobId(self.job),
             claimed: reader.outcome(&self.state, self.disposition.as_deref())?,
             recorded: recorded.transpose()?,
             key: reader.parse("key of an effect", self.key)?,

@@ -187,7 +187,14 @@ impl service::JobService for Service {
         let script = self.script();
         let (effects, testimonies) = (script.effects.clone(), script.testimonies.clone());
         let cursor = String::new();
-        Ok(Response::new(v1::ListUndecidedResponse { job_id: JOB.into(), effects, testimonies, cursor }))
+        let testimony_count = testimonies.len() as u64;
+        Ok(Response::new(v1::ListUndecidedResponse {
+            job_id: JOB.into(),
+            effects,
+            testimonies,
+            cursor,
+            testimony_count,
+        }))
     }
 
     async fn get_job(

@@ -1,6 +1,6 @@
 //! One round of a lane: everything that waits is read for, composed, and written as one batch; then everybody is told.
 //! What was contradicted waits for the next round, without its memory. Each piece of work is answered or stays: none is
-//! dropped. Neighbours: `read` and `compose` before the write, `wake` after it.
+//! dropped. Neighbours: `read` and `compose` before the write, `wake` and `late` after it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,7 +16,7 @@ use tenure_store::{Append, AppendOutcome, StoreError};
 
 use super::{
     Lane,
-    compose::{Composed, Late, compose_job, last_head},
+    compose::{Composed, compose_job, last_head},
     memory::{Memories, RunMemory},
     read::Queues,
     work::{DecideError, Decided, JobKey, LaneError, Pending, ReportAnswer, RunReport, StandingNotice, Work},
@@ -52,26 +52,12 @@ impl Lane {
             }
         }
         self.waiting.extend(queues.into_iter().flat_map(|(_, queue)| queue));
-        for late in late {
-            self.keep_testimony(late).await;
-        }
         if !composed.is_empty() {
             self.write_composed(composed).await;
         }
-    }
-
-    /// Keeps what a report that came too late says about effects, and answers it then.
-    async fn keep_testimony(&self, Late { report, answer }: Late) {
-        let testimony = report.testimony();
-        if !testimony.is_empty() {
-            tracing::info!(run = %report.run, n = report.n, "outcomes of effects came too late and are kept as testimony");
-            match within(self.parts.store.keep_testimony(&testimony)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return fail_append(Work::Report(report), error),
-                Err(unanswered) => return fail(Work::Report(report), unanswered.into()),
-            }
+        if !late.is_empty() {
+            self.answer_late(late).await;
         }
-        report.reply.send(Ok(answer));
     }
 
     async fn write_composed(&mut self, composed: Vec<Composed>) {

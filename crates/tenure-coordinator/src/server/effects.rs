@@ -17,7 +17,7 @@ use tenure_proto::{
     },
     v1,
 };
-use tenure_store::{EffectFilter, EffectPage, EffectRow, TestimonyRow};
+use tenure_store::{EffectFilter, EffectPage, EffectRow, TestimonyPage, TestimonyRow};
 
 use super::{
     call::{read_limit, refuse_cursor},
@@ -76,7 +76,7 @@ pub(super) async fn list_effects(
     })
 }
 
-/// A page of what is in doubt, and what was said about it too late.
+/// A page of what is in doubt, and with the first what was said too late about that, or against the journal.
 pub(super) async fn list_undecided(
     parts: &Parts,
     caller: &Caller,
@@ -85,13 +85,17 @@ pub(super) async fn list_undecided(
     let (after, limit) = (read_cursor(&request.cursor)?, read_limit(request.limit, EFFECTS_DEFAULT)?);
     let job = find_job(parts, &caller.tenant, &request.job).await?.job;
     let page = read_page(parts, &caller.tenant, job, EffectFilter::InDoubt, after, limit).await?;
-    let keys: Vec<String> = page.effects.iter().map(|effect| effect.key.as_str().to_owned()).collect();
-    let testimonies = parts.bulk.ask(parts.store.list_testimony(&caller.tenant, job, &keys)).await?;
+    let testimony = if after == Seq(0) {
+        parts.bulk.ask(parts.store.list_testimony(&caller.tenant, job)).await?
+    } else {
+        TestimonyPage::default()
+    };
     Ok(v1::ListUndecidedResponse {
         job_id: job.to_string(),
         cursor: write_cursor(&page),
         effects: page.effects.into_iter().map(write_effect).collect(),
-        testimonies: testimonies.into_iter().map(write_testimony).collect(),
+        testimony_count: testimony.count,
+        testimonies: testimony.listed.into_iter().map(write_testimony).collect(),
     })
 }
 

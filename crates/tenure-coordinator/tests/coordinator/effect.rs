@@ -259,6 +259,57 @@ async fn only_what_a_later_run_can_settle_goes_to_a_later_run() {
         (EffectRecovery::Retry, JobState::Ready),
         (EffectRecovery::Idempotent, JobState::Ready),
         (EffectRecovery::Ask, JobState::Quarantined),
+#[tokio::test]
+async fn testimony_against_the_journal_is_shown_where_nothing_is_in_doubt() {
+    let fleet = Fleet::start().await;
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    let grant = run(&fleet, &mut worker).await;
+    let job = job_of(&grant);
+    applied(announce(&mut worker, &grant, 1, "push").await);
+    applied(say(&mut worker, &grant, 2, vec![failed("push", 1, EffectDisposition::DidNotHappen)]).await);
+    fleet.workers().report_gone(gone(&grant)).await.unwrap();
+    let told = say(&mut worker, &grant, 3, vec![done("push", 1)]).await;
+    assert!(matches!(told, Outcome::Fenced(_)), "{told:?}");
+    let told = undecided(&fleet, &job).await;
+    let [testimony] = &told.testimonies[..] else { panic!("one testimony: {told:?}") };
+    assert_eq!((testimony.contradicts, testimony.key.as_str()), (true, "push"));
+    assert_eq!((told.effects.len(), told.testimony_count), (0, 1));
+}
+
+#[tokio::test]
+async fn what_can_never_be_kept_keeps_no_run_from_being_told_that_it_is_over() {
+    let fleet = Fleet::start().await;
+    let pool = fleet.pool().await;
+    sqlx::query("ALTER TABLE testimony ADD CONSTRAINT no_poison CHECK (key <> 'poison')")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    let mut grants = Vec::new();
+    for key in ["push", "poison", "pull"] {
+        let grant = run(&fleet, &mut worker).await;
+        applied(announce(&mut worker, &grant, 1, key).await);
+        fleet.workers().report_gone(gone(&grant)).await.unwrap();
+        grants.push((grant, key));
+    }
+    // They arrive together, so that one round may have them all.
+    for (grant, key) in &grants {
+        let records = vec![v1::NewRecord { kind: Some(done(key, 1)) }];
+        let append = v1::Append { run: grant.run.clone(), n: 2, acknowledged_seq: grant.seq, records };
+        worker.say(Request::Append(append)).await;
+    }
+    let mut kept = Vec::new();
+    for _ in &grants {
+        let told = worker.hear_appended(2).await;
+        assert!(matches!(told, Outcome::Fenced(_)), "{told:?}");
+    }
+    for (grant, key) in &grants {
+        let told = undecided(&fleet, &job_of(grant)).await;
+        kept.extend(told.testimonies.iter().map(|_| *key));
+    }
+    assert_eq!(kept, ["push", "pull"]);
+}
+
     ] {
         let grant = run(&fleet, &mut worker).await;
         let start = v1::NewEffectStarted { recovery: recovery.into(), ..started("push", 1) };

@@ -94,8 +94,8 @@ const HOT: [Expected; 13] = [
     },
     Expected {
         query: query!("testimony/keep_testimony.sql"),
-        arguments: "'{default}', '{JOB}', '{1}', '{1}', '{0}', '{1}', '{push}', '{1}', '{done}', '{null}', '{null}'",
-        indexes: &["effects_pkey"],
+        arguments: "'{default}', '{JOB}', '{1}', '{1}', '{0}', '{1}', '{push}', '{1}', '{done}', '{null}', '{null}', 8",
+        indexes: &["effects_pkey", "testimony_pkey"],
     },
     Expected {
         query: query!("jobs/find_jobs_by_ending.sql"),
