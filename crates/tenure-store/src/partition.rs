@@ -31,8 +31,8 @@ pub struct PartitionReport {
 }
 
 impl Store {
-    /// Makes the partitions for the month of `now` (and of the day before it) and the ones ahead. Harmless to repeat and
-    /// to race.
+    /// Makes the partitions for the month of `now` (and of the day before it) and the ones ahead, and those of months that
+    /// have jobs and were made before a table was there. Harmless to repeat and to race.
     ///
     /// # Errors
     /// The database does not answer.
@@ -48,15 +48,17 @@ impl Store {
 
 async fn make_missing(connection: &mut PgConnection, now: Timestamp) -> sqlx::Result<PartitionReport> {
     let mut present = list_partitions(connection).await?;
-    let wanted = Month::around(now, PARTITIONS_AHEAD_MONTHS);
+    let ahead = Month::around(now, PARTITIONS_AHEAD_MONTHS);
     let mut made = Vec::new();
-    if wanted.iter().any(|month| is_missing(&present, *month)) {
+    if wanted_months(&present, &ahead).iter().any(|month| is_missing(&present, *month)) {
         sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MAKING_LOCK).execute(&mut *connection).await?;
         // Whoever held the lock before may have made them.
         present = list_partitions(connection).await?;
-        for month in wanted.into_iter().filter(|month| is_missing(&present, *month)) {
-            make_month(connection, &present, month).await?;
-            made.push(month.to_string());
+        for month in wanted_months(&present, &ahead) {
+            if is_missing(&present, month) {
+                make_month(connection, &present, month).await?;
+                made.push(month.to_string());
+            }
         }
         present = list_partitions(connection).await?;
     }
@@ -73,6 +75,12 @@ async fn list_partitions(connection: &mut PgConnection) -> sqlx::Result<BTreeSet
     let rows =
         query_file!("queries/partitions/list_partitions.sql", &parents[..]).fetch_all(connection).await?;
     Ok(rows.into_iter().map(|row| row.partition).collect())
+}
+
+/// The months ahead, and those whose jobs are there.
+fn wanted_months(present: &BTreeSet<String>, ahead: &[Month]) -> BTreeSet<Month> {
+    let of_jobs = present.iter().filter_map(|name| Month::parse(name.strip_prefix("jobs_")?));
+    of_jobs.chain(ahead.iter().copied()).collect()
 }
 
 fn is_missing(present: &BTreeSet<String>, month: Month) -> bool {

@@ -30,6 +30,13 @@ impl Month {
         months
     }
 
+    /// The month that a partition is named after; none: it is not named so.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let (year, month) = name.split_once('_')?;
+        let first_day = Date::new(year.parse().ok()?, month.parse().ok()?, 1).ok()?;
+        Some(Self { first_day }).filter(|read| read.to_string() == name)
+    }
+
     /// The month after.
     pub(super) fn next(self) -> Self {
         let first_day = self.first_day.checked_add(1.month()).unwrap_or(Date::MAX);
@@ -63,6 +70,15 @@ mod tests {
         assert_eq!(months("2026-11-30T10:00:00Z", 2), ["2026_11", "2026_12", "2027_01"]);
         assert_eq!(months("2026-12-01T00:00:00Z", 1), ["2026_11", "2026_12", "2027_01"]);
         assert_eq!(months("2027-01-15T00:00:00Z", 0), ["2027_01"]);
+    }
+
+    #[test]
+    fn a_month_is_read_as_it_is_written_and_nothing_else_is() {
+        let month = Month::of("2026-11-30T10:00:00Z".parse().unwrap());
+        assert_eq!(Month::parse(&month.to_string()), Some(month));
+        for name in ["2026_13", "2026_1", "2026", "default", "2026_11_30", "+2026_11"] {
+            assert_eq!(Month::parse(name), None, "{name}");
+        }
     }
 
     #[test]

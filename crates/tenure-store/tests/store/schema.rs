@@ -196,6 +196,21 @@ async fn partitions_are_made_ahead_once_and_hold_their_months() {
 }
 
 #[tokio::test]
+async fn a_table_that_came_later_gets_the_months_that_have_jobs() {
+    let fleet = Fleet::start().await;
+    let at = "2031-05-31T23:59:59Z".parse().unwrap();
+    fleet.store.ensure_partitions(at).await.unwrap();
+    sqlx::query("DROP TABLE testimony_2031_05, testimony_2031_06").execute(&fleet.pool).await.unwrap();
+    let later = "2031-12-01T12:00:00Z".parse().unwrap();
+    let report = fleet.store.ensure_partitions(later).await.unwrap();
+    assert_eq!(report.made[..2], ["2031_05", "2031_06"], "{report:?}");
+    let months = "SELECT count(*) FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+                  WHERE c.relname IN ('testimony_2031_05', 'testimony_2031_06')";
+    assert_eq!(fleet.count(months).await, 2);
+    assert_eq!(fleet.store.ensure_partitions(later).await.unwrap().made, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn more_partitions_than_statements_should_pay_for_are_a_warning() {
     let fleet = Fleet::start().await;
     let mut last = None;
