@@ -215,6 +215,15 @@ async fn what_can_never_be_recorded_is_refused_by_name() {
         (Reason::InvalidArgument, [start(|_| {}), vec![note()]].concat()),
         (Reason::InvalidArgument, vec![done("push", 1), failed("push", 1, EffectDisposition::Landed)]),
         (Reason::InvalidArgument, vec![verdict("push", 1, EffectDisposition::DidNotHappen)]),
+        // What lets the next attempt be announced stands right before its announcement.
+        (
+            Reason::InvalidArgument,
+            vec![
+                verdict("push", 1, EffectDisposition::DidNotHappen),
+                done("pull", 1),
+                Kind::EffectStarted(started("push", 2)),
+            ],
+        ),
         (Reason::EffectRefused, vec![done("push", 1)]),
         (Reason::EffectRefused, start(|record| record.attempt = 2)),
     ];
@@ -250,15 +259,6 @@ async fn an_outcome_that_comes_too_late_is_kept_once_and_shown_beside_the_doubt(
     assert_eq!(fleet.kinds(&job).await.last().unwrap(), "job_concluded", "nothing was written after it");
 }
 
-#[tokio::test]
-async fn only_what_a_later_run_can_settle_goes_to_a_later_run() {
-    let fleet = Fleet::start().await;
-    let mut worker = Worker::start(&fleet, "w1", 0).await;
-    for (recovery, state) in [
-        (EffectRecovery::Probe, JobState::Ready),
-        (EffectRecovery::Retry, JobState::Ready),
-        (EffectRecovery::Idempotent, JobState::Ready),
-        (EffectRecovery::Ask, JobState::Quarantined),
 #[tokio::test]
 async fn testimony_against_the_journal_is_shown_where_nothing_is_in_doubt() {
     let fleet = Fleet::start().await;
@@ -310,6 +310,15 @@ async fn what_can_never_be_kept_keeps_no_run_from_being_told_that_it_is_over() {
     assert_eq!(kept, ["push", "pull"]);
 }
 
+#[tokio::test]
+async fn only_what_a_later_run_can_settle_goes_to_a_later_run() {
+    let fleet = Fleet::start().await;
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    for (recovery, state) in [
+        (EffectRecovery::Probe, JobState::Ready),
+        (EffectRecovery::Retry, JobState::Ready),
+        (EffectRecovery::Idempotent, JobState::Ready),
+        (EffectRecovery::Ask, JobState::Quarantined),
     ] {
         let grant = run(&fleet, &mut worker).await;
         let start = v1::NewEffectStarted { recovery: recovery.into(), ..started("push", 1) };

@@ -123,15 +123,19 @@ pub(super) fn read_reconciled(reconciled: v1::NewEffectReconciled, by: Principal
     }
 }
 
-/// A key occurs once in an append; or twice, where the verdict that an attempt did not happen stands before the announcement
-/// of the next. That verdict lets the effect be performed again, so it is taken only so.
+/// A key occurs once in an append; or twice, where the announcement of the next attempt follows on the verdict that the one
+/// before did not happen, with nothing about another effect between them. That verdict lets the effect be performed again, so it
+/// is taken only so.
 pub(super) fn check_order(drafts: &[Draft]) -> Result<(), Refusal> {
     let mut before: BTreeMap<EffectKey, EffectMark> = BTreeMap::new();
+    let mut previous: Option<EffectMark> = None;
     for mark in drafts.iter().filter_map(|draft| draft.kind.effect_mark(draft.request)) {
-        if before.get(&mark.key).is_some_and(|before| !lets_announce(before, &mark)) {
+        let follows = previous.as_ref().is_some_and(|previous| lets_announce(previous, &mark));
+        if before.contains_key(&mark.key) && !follows {
             let words = format!("the append speaks of effect {:?} more than once", mark.key);
             return Err(refuse(&words).with_detail("key", &mark.key));
         }
+        previous = Some(mark.clone());
         before.insert(mark.key.clone(), mark);
     }
     let alone = before.values().find(|last| last.act == EffectAct::Reconciled(Disposition::DidNotHappen));
@@ -145,7 +149,8 @@ pub(super) fn check_order(drafts: &[Draft]) -> Result<(), Refusal> {
 }
 
 fn lets_announce(before: &EffectMark, mark: &EffectMark) -> bool {
-    before.act == EffectAct::Reconciled(Disposition::DidNotHappen)
+    before.key == mark.key
+        && before.act == EffectAct::Reconciled(Disposition::DidNotHappen)
         && matches!(mark.act, EffectAct::Announced { .. })
         && before.attempt.checked_add(1) == Some(mark.attempt)
 }
