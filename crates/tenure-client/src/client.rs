@@ -93,6 +93,15 @@ impl Client {
         F: Fn(Channel) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
+        self.open(operation).await.map(|(_place, answer)| answer)
+    }
+
+    /// Asks the present coordinator once; says also at which place it stands, for what may fail later of what it opened.
+    pub(crate) async fn open<T, F, Fut>(&self, operation: &F) -> Result<(usize, T), Failure>
+    where
+        F: Fn(Channel) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
         let (place, coordinator) = self.endpoints.present();
         let limit = self.options.call_timeout;
         let answer = match timeout(limit, operation(coordinator.channel.clone())).await {
@@ -102,14 +111,13 @@ impl Client {
             }
         };
         answer
-            .map(Response::into_inner)
+            .map(|response| (place, response.into_inner()))
             .map_err(|status| Failure::classify(&coordinator.address, place, status))
     }
 
-    /// Makes a failure of a message on an open stream.
-    pub(crate) fn broken(&self, status: Status) -> Failure {
-        let (place, coordinator) = self.endpoints.present();
-        Failure::classify(&coordinator.address, place, status)
+    /// Makes a failure of a message on a stream that was opened at this place, whichever coordinator is asked by now.
+    pub(crate) fn broken(&self, place: usize, status: Status) -> Failure {
+        Failure::classify(&self.endpoints.at(place).address, place, status)
     }
 
     /// The address of the coordinator that is asked at present.
@@ -121,6 +129,10 @@ impl Client {
     pub(crate) fn leave(&self, failure: &Failure) {
         match failure {
             Failure::Refused(_) => {}
+            Failure::Away { place, endpoint, refusal } => {
+                tracing::debug!(endpoint, %refusal, "a coordinator cannot for the moment");
+                self.endpoints.leave(*place);
+            }
             Failure::NotSent { place, endpoint, status } | Failure::NoAnswer { place, endpoint, status } => {
                 tracing::debug!(endpoint, %status, "a coordinator does not answer");
                 self.endpoints.leave(*place);
@@ -131,7 +143,7 @@ impl Client {
     /// The error that a caller sees.
     pub(crate) fn explain(&self, repeat: Repeat, failure: Failure) -> ClientError {
         match (failure, repeat) {
-            (Failure::Refused(refusal), _) => ClientError::Refused(refusal),
+            (Failure::Refused(refusal) | Failure::Away { refusal, .. }, _) => ClientError::Refused(refusal),
             (Failure::NoAnswer { endpoint, status, .. }, Repeat::Harmless | Repeat::OnlyUnsent) => {
                 ClientError::OutcomeUnknown { endpoint, source: Box::new(status) }
             }
@@ -147,7 +159,7 @@ fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
     match failure {
         Failure::Refused(_) => false,
         Failure::NotSent { .. } => true,
-        Failure::NoAnswer { .. } => repeat != Repeat::OnlyUnsent,
+        Failure::Away { .. } | Failure::NoAnswer { .. } => repeat != Repeat::OnlyUnsent,
     }
 }
 

@@ -53,7 +53,12 @@ impl Endpoints {
     /// The coordinator that is asked at present, and its place in the list.
     pub(crate) fn present(&self) -> (usize, &Coordinator) {
         let place = self.present.load(Ordering::Relaxed) % self.coordinators.len();
-        (place, &self.coordinators[place])
+        (place, self.at(place))
+    }
+
+    /// The coordinator at a place.
+    pub(crate) fn at(&self, place: usize) -> &Coordinator {
+        &self.coordinators[place % self.coordinators.len()]
     }
 
     /// Goes on to the next one, unless somebody else has already gone on from the one that failed.

@@ -51,7 +51,8 @@ pub struct OutputReader {
     /// The run that is read; none before the first chunk, where no run was named.
     run: Option<Run>,
     next_chunk: u64,
-    stream: Option<Streaming<v1::ReadOutputResponse>>,
+    /// The stream, and the place at which it was opened.
+    stream: Option<(usize, Streaming<v1::ReadOutputResponse>)>,
     steadiness: Steadiness,
 }
 
@@ -106,10 +107,12 @@ impl OutputReader {
                 let request = request.clone();
                 async move { job_service(channel).read_output(request).await }
             };
-            self.stream = Some(self.client.call_once(&open).await?);
+            self.stream = Some(self.client.open(&open).await?);
         }
         match &mut self.stream {
-            Some(stream) => stream.message().await.map_err(|status| self.client.broken(status)),
+            Some((place, stream)) => {
+                stream.message().await.map_err(|status| self.client.broken(*place, status))
+            }
             None => Ok(None),
         }
     }

@@ -1,6 +1,7 @@
 //! What is worth trying again, and for how long. A status that bears a reason of ours is an answer; one that bears none
 //! came from the way there, whatever its code says (a connection that broke also reads as *unknown*), and another
-//! coordinator may answer. It owns no connection.
+//! coordinator may answer. So may it where one says that it cannot for the moment: it may be cut off from a database that
+//! others reach. It owns no connection.
 
 use std::{error::Error as _, time::Duration};
 
@@ -22,6 +23,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(crate) enum Failure {
     /// It was answered with a refusal.
     Refused(Refusal),
+    /// It was answered that it cannot be done there for the moment; a write may have been done.
+    Away { endpoint: String, place: usize, refusal: Refusal },
     /// It was never sent: no connection could be made.
     NotSent { endpoint: String, place: usize, status: Status },
     /// It may have been carried out; no answer came.
@@ -36,6 +39,7 @@ impl Failure {
         if let Some(refusal) = status_to_refusal(&status) {
             return match refusal.reason {
                 Reason::CoordinatorUnavailable => Self::NoAnswer { endpoint, place, status },
+                _ if refusal.reason.class() == Class::Unavailable => Self::Away { endpoint, place, refusal },
                 _ => Self::Refused(refusal),
             };
         }
@@ -46,11 +50,11 @@ impl Failure {
         }
     }
 
-    /// True where a stream should be opened again: the way broke, or the fleet asks for patience.
+    /// True where a stream should be opened again: the way broke, or the coordinator cannot for the moment.
     pub(crate) const fn passes(&self) -> bool {
         match self {
-            Self::Refused(refusal) => matches!(refusal.reason.class(), Class::Unavailable),
-            Self::NotSent { .. } | Self::NoAnswer { .. } => true,
+            Self::Refused(_) => false,
+            Self::Away { .. } | Self::NotSent { .. } | Self::NoAnswer { .. } => true,
         }
     }
 }
@@ -112,8 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_is_away_passes() {
-        let refusal = Refusal::new(Reason::DatabaseUnavailable, "the database does not answer");
-        assert!(Failure::classify("a", 0, refusal_to_status(&refusal)).passes());
+    fn a_coordinator_that_cannot_for_the_moment_is_left_and_one_that_refuses_is_not() {
+        for reason in Reason::ALL.iter().copied().filter(|reason| *reason != Reason::CoordinatorUnavailable) {
+            let failure = Failure::classify("a", 3, refusal_to_status(&Refusal::new(reason, "words")));
+            let away =
+                matches!(&failure, Failure::Away { place: 3, refusal, .. } if refusal.reason == reason);
+            assert_eq!(away, reason.class() == Class::Unavailable, "{failure:?}");
+            assert_eq!(failure.passes(), away, "{failure:?}");
+        }
     }
 }

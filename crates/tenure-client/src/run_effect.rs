@@ -118,6 +118,7 @@ pub enum EffectStep {
 #[derive(Debug)]
 pub struct EffectCall {
     run: RunClient,
+    place: usize,
     words: mpsc::Sender<v1::PerformEffectRequest>,
     answers: Streaming<v1::PerformEffectResponse>,
 }
@@ -140,9 +141,9 @@ impl RunClient {
                 RunServiceClient::new(channel).perform_effect(ReceiverStream::new(said)).await
             }
         };
-        let opened = self.client.call_once(&open).await;
-        let answers = opened.map_err(|failure| self.client.explain(Repeat::OnlyUnsent, failure))?;
-        Ok(EffectCall { run: self.clone(), words, answers })
+        let opened = self.client.open(&open).await;
+        let (place, answers) = opened.map_err(|failure| self.client.explain(Repeat::OnlyUnsent, failure))?;
+        Ok(EffectCall { run: self.clone(), place, words, answers })
     }
 }
 
@@ -191,7 +192,7 @@ impl EffectCall {
 
     fn broken(&self, status: Status) -> ClientError {
         let client = &self.run.client;
-        client.explain(Repeat::OnlyUnsent, client.broken(status))
+        client.explain(Repeat::OnlyUnsent, client.broken(self.place, status))
     }
 }
 

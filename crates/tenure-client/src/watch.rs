@@ -34,7 +34,8 @@ pub struct JobWatch {
     client: Client,
     job: JobId,
     next: Seq,
-    stream: Option<Streaming<v1::WatchJobResponse>>,
+    /// The stream, and the place at which it was opened.
+    stream: Option<(usize, Streaming<v1::WatchJobResponse>)>,
     steadiness: Steadiness,
 }
 
@@ -97,10 +98,12 @@ impl JobWatch {
                 let request = request.clone();
                 async move { job_service(channel).watch_job(request).await }
             };
-            self.stream = Some(self.client.call_once(&open).await?);
+            self.stream = Some(self.client.open(&open).await?);
         }
         match &mut self.stream {
-            Some(stream) => stream.message().await.map_err(|status| self.client.broken(status)),
+            Some((place, stream)) => {
+                stream.message().await.map_err(|status| self.client.broken(*place, status))
+            }
             None => Ok(None),
         }
     }

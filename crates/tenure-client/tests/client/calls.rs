@@ -42,11 +42,41 @@ async fn an_act_that_was_never_sent_is_sent_to_the_next_coordinator() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_handed_on_and_not_repeated() {
-    let server = Server::start(Script { database_away: 2, ..sealed(1) }).await;
-    let error = server.client().get_job(JOB).await.unwrap_err();
+async fn a_coordinator_that_is_cut_off_from_its_database_is_left_for_one_that_is_not() {
+    let cut_off = Server::start(Script { database_away: u32::MAX, ..sealed(1) }).await;
+    let server = Server::start(sealed(1)).await;
+    let client = connect(&[cut_off.address.to_string(), server.address.to_string()]);
+    assert!(is_the_job(&client.get_job(JOB).await.unwrap()));
+    client.submit_job(greet()).await.unwrap();
+    client.submit_job(greet()).await.unwrap();
+    assert_eq!(cut_off.script().database_away, u32::MAX - 1, "it was asked once");
+    assert_eq!(server.script().acts, 2);
+}
+
+#[tokio::test]
+async fn what_reads_or_is_harmless_twice_is_repeated_where_the_database_was_away_and_other_acts_are_not() {
+    let server = Server::start(Script { database_away: 1, ..sealed(1) }).await;
+    let client = server.client();
+    assert!(is_the_job(&client.get_job(JOB).await.unwrap()));
+    server.script().database_away = 1;
+    client.submit_job(greet()).await.unwrap();
+    assert_eq!(server.script().keys.len(), 2);
+    server.script().database_away = 2;
+    let error = client.recover_job(JOB, "because").await.unwrap_err();
     assert_eq!(error.reason(), Reason::DatabaseUnavailable);
     assert_eq!(server.script().database_away, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_database_that_stays_away_is_handed_on_when_patience_runs_out() {
+    let server = Server::start(Script { database_away: u32::MAX, ..sealed(1) }).await;
+    let options =
+        ClientOptions { patience: std::time::Duration::from_millis(200), ..ClientOptions::default() };
+    let client = Client::connect_with(&[server.address.to_string()], options).unwrap();
+    let error = client.get_job(JOB).await.unwrap_err();
+    assert!(matches!(error, ClientError::Refused(_)), "{error}");
+    assert_eq!(error.reason(), Reason::DatabaseUnavailable);
+    assert!(server.script().database_away < u32::MAX - 1);
 }
 
 #[tokio::test]

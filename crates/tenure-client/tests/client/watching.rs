@@ -98,6 +98,24 @@ async fn a_watch_moves_to_another_coordinator() {
 }
 
 #[tokio::test]
+async fn a_stream_that_breaks_blames_the_coordinator_that_it_was_opened_at() {
+    let first = Server::start(Script { breaks_after: 2, ..sealed(5) }).await;
+    let second = Server::start(sealed(5)).await;
+    let client = connect(&[first.address.to_string(), second.address.to_string()]);
+    let mut watch = client.watch_job(JOB, Seq(1)).await.unwrap();
+    watch.next().await.unwrap().unwrap();
+    // Another call finds the first coordinator away, so the second is asked when the stream of the first breaks.
+    first.script().database_away = 1;
+    assert!(is_the_job(&client.get_job(JOB).await.unwrap()));
+    let mut seen = vec![1];
+    while let Some(watched) = watch.next().await.unwrap() {
+        seen.push(watched.record.seq.0);
+    }
+    assert_eq!(seen, [1, 2, 3, 4, 5]);
+    assert_eq!((first.script().streams.clone(), second.script().streams.clone()), (vec![1], vec![3]));
+}
+
+#[tokio::test]
 async fn a_refusal_ends_a_watch() {
     let server = Server::start(sealed(1)).await;
     let error = server.client().get_result(JOB).await.unwrap_err();
