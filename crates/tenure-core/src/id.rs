@@ -56,6 +56,12 @@ number! {
     /// The number of the database's history: it rises when a failover may have lost some. From 1.
     Generation
 }
+
+impl Generation {
+    /// None is the present one: the database is on another timeline than was noted, and nothing is written or permitted.
+    pub const NONE: Self = Self(0);
+}
+
 number! {
     /// The number of a worker's term; rises with every registration in the installation.
     Term

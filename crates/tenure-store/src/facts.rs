@@ -131,7 +131,7 @@ pub(crate) struct FactsRow {
     pub(crate) interruption_bytes: Option<Vec<u8>>,
     /// What matters of the effects that mutate, where there are any; a listing leaves it out.
     pub(crate) effects: Option<serde_json::Value>,
-    pub(crate) generation: i64,
+    pub(crate) generation: Option<i64>,
     pub(crate) now: Stamp,
 }
 
@@ -162,7 +162,7 @@ impl FactsRow {
             head_kind: self.head_kind,
             started_at: self.started_at.0,
             deadline_at: instant(self.deadline_at),
-            generation: Generation(from_bigint(self.generation)),
+            generation: self.generation.map_or(Generation::NONE, |number| Generation(from_bigint(number))),
             now: self.now.0,
         })
     }

@@ -184,6 +184,10 @@ fn permit_again(known: &mut Known, turn: Turn, report: RunReport, seq: Seq) -> S
         return turn.wait(report);
     }
     let Some(facts) = known.facts.take() else { return answer(report, ReportAnswer::Missing) };
+    // A memory of another head vouches for no announcement: the journal is looked at, and the lease again with it.
+    if known.memory.as_ref().map(|memory| memory.head) != Some(facts.head) {
+        return turn.wait_again(report);
+    }
     let told = judge_permission(&facts, &report.run, seq);
     answer(report, told)
 }

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
-    effect::{Compensation, Disposition, EffectAct, EffectRecovery},
-    id::{Digest, Epoch, Generation, Run, Seq, Tenant},
+    effect::{Compensation, Disposition, Doubts, EffectAct, EffectRecovery, StepsToUndo},
+    id::{Digest, Epoch, Generation, Run, Seq, SessionId, Tenant, Term},
     job::State,
-    plan::{Decision, JobFacts, LeaseChange},
+    plan::{Decision, Fencing, JobFacts, LeaseChange, LeaseFacts},
     principal::Principal,
     reason::Reason,
     record::{Draft, RecordKind},
+    recovery::{Policy, RecoveryPolicy},
     run_ref::RunRef,
     settlement::{EndReport, RunEnd},
 };
@@ -240,6 +241,96 @@ fn a_permission_that_was_given_is_not_given_again_without_a_look_at_the_lease() 
     let (_, left) = compose(&run, remembered(of_tail(vec![known])), [front, behind]);
     assert_eq!(left.len(), 1, "the lease was read for nobody, or for another");
     assert!(answer.try_recv().is_err());
+}
+
+/// A running job under the lease of the run.
+fn running_facts(run: &RunRef) -> JobFacts {
+    let lease = LeaseFacts {
+        epoch: run.epoch,
+        run_epoch: run.epoch,
+        worker: "w1".parse().unwrap(),
+        term: Term(7),
+        live: true,
+        term_closed: false,
+        fencing: Fencing::Kernel,
+        granted_at: Timestamp::UNIX_EPOCH,
+    };
+    let recovery = RecoveryPolicy {
+        policy: Policy::Automatic,
+        max_attempts: 2,
+        max_losses: 10,
+        backoff_first_ms: 1_000,
+        backoff_max_ms: 300_000,
+        final_exit_codes: Vec::new(),
+    };
+    JobFacts {
+        tenant: run.tenant.clone(),
+        job: run.job,
+        session: SessionId(run.job.0),
+        agent: "notes".parse().unwrap(),
+        declaration: Digest::of(b"declaration"),
+        recovery,
+        state: State::Running,
+        reason: None,
+        run: run.run,
+        attempts: 1,
+        losses: 0,
+        hops_left: 16,
+        cancel_requested: None,
+        interruption: None,
+        doubts: Doubts::default(),
+        steps: StepsToUndo::default(),
+        head: head(),
+        head_epoch: run.epoch,
+        head_at: Timestamp::UNIX_EPOCH,
+        head_kind: "run_started".to_owned(),
+        lease: Some(lease),
+        started_at: Timestamp::UNIX_EPOCH,
+        deadline_at: None,
+        generation: run.generation,
+        now: Timestamp::UNIX_EPOCH,
+    }
+}
+
+#[test]
+fn a_permission_is_not_given_again_from_a_memory_that_the_facts_contradict() {
+    let run = run();
+    let known = KnownAppend { n: 1, request: Digest::of(&1_u64.to_be_bytes()), last_seq: Seq(4) };
+    for read in [false, true] {
+        let (again, mut answer) = announce(&run, 1, "push", true);
+        // The journal ends elsewhere than is remembered: the announcement may be lost with what came after it.
+        let facts = running_facts(&run);
+        let memory = of_tail(vec![known]);
+        let (_, left) = compose(&run, Known { memory: Some(memory), read, facts: Some(facts) }, [again]);
+        assert_eq!(left.front().map(|pending| pending.attempts), Some(1), "it is looked up again");
+        assert!(answer.try_recv().is_err());
+    }
+    let facts = JobFacts { head: of_tail(vec![known]).head, ..running_facts(&run) };
+    for (generation, permitted) in [(Generation(1), true), (Generation(2), false), (Generation::NONE, false)]
+    {
+        let (again, answer) = announce(&run, 1, "push", true);
+        let facts = JobFacts { generation, ..facts.clone() };
+        compose(&run, Known { memory: Some(of_tail(vec![known])), read: false, facts: Some(facts) }, [again]);
+        assert_eq!(told(answer) == ReportAnswer::Applied(Seq(4)), permitted, "{generation}");
+    }
+}
+
+#[test]
+fn what_is_said_of_one_effect_in_two_appends_is_composed_in_two_rounds_and_counts_no_attempt() {
+    let run = run();
+    let (started, _started) = announce(&run, 1, "push", true);
+    let (other, _other) = announce(&run, 2, "pull", true);
+    let (done, _done) = settle(&run, 3, "push", Disposition::Landed);
+    let (note, _note) = note(&run, 4);
+    let (composed, left) = compose(&run, remembered(claimed()), [started, other, done, note]);
+    let numbers = |of: &[Composed]| of.iter().filter_map(|composed| composed.append.n).collect::<Vec<_>>();
+    assert_eq!(numbers(&composed), [1, 2]);
+    assert_eq!(left.iter().map(|pending| pending.attempts).collect::<Vec<_>>(), [0, 0]);
+    let mut memory = claimed();
+    let last = composed[1].append.records[0].clone();
+    memory.advance(Head { seq: last.seq, hash: last.hash }, last.at);
+    let (composed, left) = compose(&run, remembered(memory), left);
+    assert_eq!((numbers(&composed), left.len()), (vec![3, 4], 0));
 }
 
 #[test]

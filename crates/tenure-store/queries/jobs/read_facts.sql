@@ -1,5 +1,5 @@
 -- Reads what is known of some jobs, all in one snapshot. Reads only: whoever decides from it writes at the head that it
--- names, or not at all. Of the effects that mutate: those in doubt ($4 of them,
+-- names, or not at all; on another timeline than was noted no generation is the present one. Of the effects that mutate: those in doubt ($4 of them,
 -- those first that only a person can decide, and how many in all; an attempt in doubt is
 -- the last under its key, because no other may follow it), how many of them only a person can decide, and those that took
 -- effect and that a cancel would have to undo: what was done before the last pivot stays. Indexes: the primary keys behind
@@ -44,7 +44,7 @@ SELECT
     f.not_before AS "not_before?: _",
     f.interruption_bytes AS "interruption_bytes?",
     e.effects AS "effects?",
-    (SELECT i.generation FROM installation AS i) AS "generation!",
+    (SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()) AS "generation?",
     statement_timestamp() AS "now!: _"
 FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS a (no, tenant, job)
 CROSS JOIN LATERAL (

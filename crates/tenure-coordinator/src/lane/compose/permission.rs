@@ -1,7 +1,11 @@
 //! The permission to act: the acknowledgement of an announcement. When it is not asked for in vain, and when one that was
 //! given before is given again. Pure; the statement that writes the announcement does the checking of what stands under its key.
 
-use tenure_core::{id::Seq, plan::JobFacts, run_ref::RunRef};
+use tenure_core::{
+    id::{Generation, Seq},
+    plan::JobFacts,
+    run_ref::RunRef,
+};
 
 use super::super::{
     memory::Notices,
@@ -32,7 +36,9 @@ pub(super) fn judge_announcement(announces: Option<Seq>, notices: &Notices) -> H
 /// is unreleased and its epoch the run's; otherwise somebody else may have performed the effect by now.
 pub(super) fn judge_permission(facts: &JobFacts, run: &RunRef, seq: Seq) -> ReportAnswer {
     let live = facts.lease.as_ref().filter(|lease| lease.live);
-    if facts.generation == run.generation && live.is_some_and(|lease| lease.epoch == run.epoch) {
+    // On another timeline there is no present generation.
+    let present = facts.generation == run.generation && facts.generation != Generation::NONE;
+    if present && live.is_some_and(|lease| lease.epoch == run.epoch) {
         return ReportAnswer::Applied(seq);
     }
     let epoch = facts.lease.as_ref().map_or(facts.head_epoch, |lease| lease.epoch);
