@@ -8,11 +8,12 @@
 
 mod permission;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
+    effect::EffectKey,
     id::Seq,
     plan::{Changes, Decision, JobFacts, Plan},
     reason::Reason,
@@ -94,6 +95,8 @@ pub(crate) fn compose_job(
     let mut share = Share::default();
     // Tail and facts were read for the piece of work that is at the front.
     let mut front = true;
+    // The effects that this round speaks of already: what is said of them once more is written by the next.
+    let mut spoken: BTreeSet<EffectKey> = BTreeSet::new();
     // The memory goes ahead of the journal while the round is composed; up to here it is in the journal.
     let durable = known.memory.as_ref().map_or(Seq(0), |memory| memory.head.seq);
     while let Some(pending) = queue.pop_front() {
@@ -101,7 +104,8 @@ pub(crate) fn compose_job(
         let step = match pending.work {
             Work::Remember { .. } => Step::Answered,
             Work::Report(report) => {
-                compose_report(&mut known, Turn { attempts, refused, front, durable, now }, report)
+                let turn = Turn { attempts, refused, front, durable, spoken: &spoken, now };
+                compose_report(&mut known, turn, report)
             }
             Work::Decide(decide) if !front => {
                 Step::Wait(Pending { work: Work::Decide(decide), attempts, refused })
@@ -116,7 +120,10 @@ pub(crate) fn compose_job(
                 queue.push_front(pending);
                 break;
             }
-            Step::Go(append) => share.appends.push(append),
+            Step::Go(append) => {
+                spoken.extend(keys_of(&append.append.records));
+                share.appends.push(append);
+            }
             Step::Last(append) => {
                 share.appends.push(append);
                 break;
@@ -127,16 +134,25 @@ pub(crate) fn compose_job(
 }
 
 /// The circumstances of one piece of work.
-struct Turn {
+struct Turn<'a> {
     attempts: u32,
     refused: Option<AppendOutcome>,
     front: bool,
     /// The last position that is in the journal, whatever this round has composed.
     durable: Seq,
+    /// The effects that appends before it in this round speak of.
+    spoken: &'a BTreeSet<EffectKey>,
     now: Timestamp,
 }
 
-impl Turn {
+impl Turn<'_> {
+    /// True where one of these speaks of an effect that the round speaks of already: the statement that writes both could
+    /// neither see nor change what it inserts itself, and would answer with a conflict.
+    fn speaks_again(&self, drafts: &[Draft]) -> bool {
+        let mut marks = drafts.iter().filter_map(|draft| draft.kind.effect_mark(draft.request));
+        !self.spoken.is_empty() && marks.any(|mark| self.spoken.contains(&mark.key))
+    }
+
     fn wait(self, report: RunReport) -> Step {
         Step::Wait(Pending { work: Work::Report(report), attempts: self.attempts, refused: self.refused })
     }
@@ -148,7 +164,7 @@ impl Turn {
     }
 }
 
-fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
+fn compose_report(known: &mut Known, turn: Turn<'_>, report: RunReport) -> Step {
     let looked_up = known.read && turn.front;
     let Some(memory) = known.memory.as_mut() else {
         return if looked_up { answer(report, ReportAnswer::Missing) } else { turn.wait(report) };
@@ -179,7 +195,7 @@ fn compose_report(known: &mut Known, turn: Turn, report: RunReport) -> Step {
     }
 }
 
-fn permit_again(known: &mut Known, turn: Turn, report: RunReport, seq: Seq) -> Step {
+fn permit_again(known: &mut Known, turn: Turn<'_>, report: RunReport, seq: Seq) -> Step {
     if !turn.front {
         return turn.wait(report);
     }
@@ -203,7 +219,7 @@ fn answer_late(report: RunReport, answer: ReportAnswer) -> Step {
     }
 }
 
-fn compose_fresh(known: &mut Known, turn: Turn, report: RunReport) -> Step {
+fn compose_fresh(known: &mut Known, turn: Turn<'_>, report: RunReport) -> Step {
     let Some(memory) = known.memory.as_mut() else { return turn.wait(report) };
     match judge_announcement(report.announces, &memory.notices) {
         Hindrance::None => {}
@@ -214,6 +230,7 @@ fn compose_fresh(known: &mut Known, turn: Turn, report: RunReport) -> Step {
         Hindrance::Unknown => return turn.wait(report),
     }
     match &report.body {
+        ReportBody::Records(drafts) if turn.speaks_again(drafts) => turn.wait(report),
         ReportBody::Records(drafts) => {
             match seal_report(memory, &report, drafts.clone(), Changes::default(), turn.now) {
                 Ok(append) => {
@@ -259,7 +276,7 @@ pub(crate) fn end_needs_facts(end: &EndReport, memory: &RunMemory) -> bool {
     matches!(judge_end(end, memory), EndJudgement::ByFacts)
 }
 
-fn compose_end(memory: &mut RunMemory, turn: Turn, report: RunReport, facts: JobFacts) -> Step {
+fn compose_end(memory: &mut RunMemory, turn: Turn<'_>, report: RunReport, facts: JobFacts) -> Step {
     if facts.head != memory.head {
         return turn.wait_again(report);
     }
@@ -279,7 +296,7 @@ fn compose_end(memory: &mut RunMemory, turn: Turn, report: RunReport, facts: Job
 
 fn seal_end(
     memory: &mut RunMemory,
-    turn: Turn,
+    turn: Turn<'_>,
     report: RunReport,
     plan: Plan,
     facts: Option<JobFacts>,
@@ -390,6 +407,10 @@ fn guard_of(facts: &JobFacts) -> Guard {
         Some(lease) if lease.live => Guard::Lease(lease.epoch),
         Some(lease) => Guard::ReleasedLease(lease.epoch),
     }
+}
+
+fn keys_of(records: &[SealedRecord]) -> impl Iterator<Item = EffectKey> {
+    records.iter().filter_map(|record| record.effect.as_ref()).map(|mark| mark.key.clone())
 }
 
 /// The head after these records.

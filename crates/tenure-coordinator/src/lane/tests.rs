@@ -189,6 +189,23 @@ fn settle(run: &RunRef, n: u64, name: &str, disposition: Disposition) -> (Pendin
     report(run, n, ReportBody::Records(vec![draft]))
 }
 
+/// The memory after these were composed and written, round after round.
+fn remember_written(run: &RunRef, mut memory: RunMemory, pendings: Vec<Pending>) -> RunMemory {
+    let mut left = VecDeque::from(pendings);
+    while !left.is_empty() {
+        let (composed, rest) = compose(run, remembered(memory.clone()), left);
+        assert!(!composed.is_empty(), "{} are left", rest.len());
+        for Composed { append, .. } in &composed {
+            let last = append.records.last().unwrap();
+            memory.advance(Head { seq: last.seq, hash: last.hash }, last.at);
+            memory.note_append(append.n.unwrap(), append.request.unwrap());
+            memory.note_effects(&append.records);
+        }
+        left = rest;
+    }
+    memory
+}
+
 #[test]
 fn a_success_is_written_from_memory_only_while_nothing_that_mutates_is_open() {
     let run = run();
@@ -201,11 +218,12 @@ fn a_success_is_written_from_memory_only_while_nothing_that_mutates_is_open() {
     ] {
         let mut pendings = vec![announce(&run, 1, "push", mutates)];
         pendings.extend(settled.map(|disposition| settle(&run, 2, "push", disposition)));
-        pendings.push(end(&run, 3, RunEnd::ExitCode(0), Seq(0)));
-        let before = pendings.len() - 1;
         let (pendings, _answers): (Vec<_>, Vec<_>) = pendings.into_iter().unzip();
-        let (composed, left) = compose(&run, remembered(claimed()), pendings);
-        assert_eq!(composed.len(), before + usize::from(from_memory), "{mutates} {settled:?}");
+        let memory = remember_written(&run, claimed(), pendings);
+        let (note, _note) = note(&run, 3);
+        let (end, _answer) = end(&run, 4, RunEnd::ExitCode(0), Seq(0));
+        let (composed, left) = compose(&run, remembered(memory), [note, end]);
+        assert_eq!(composed.len(), 1 + usize::from(from_memory), "{mutates} {settled:?}");
         assert_eq!(left.len(), usize::from(!from_memory), "{mutates} {settled:?}");
     }
     // Of a later run it is not known what earlier ones left open.
