@@ -42,6 +42,8 @@ pub(crate) struct Attached {
 struct State {
     credits: u32,
     runs: Vec<RunRef>,
+    /// Runs whose grants are still being composed: the worker cannot name them yet.
+    composing: Vec<RunRef>,
     queue: QueueView,
     heard_at: Instant,
 }
@@ -71,6 +73,7 @@ impl Attached {
             state: Mutex::new(State {
                 credits: 0,
                 runs,
+                composing: Vec::new(),
                 queue: QueueView::default(),
                 heard_at: Instant::now(),
             }),
@@ -156,9 +159,16 @@ impl Attached {
         if self.is_silent(&state) || self.closing.is_cancelled() { 0 } else { state.credits }
     }
 
-    /// The runs that the worker said it holds.
-    pub(crate) fn runs(&self) -> Vec<RunRef> {
-        self.state().runs.clone()
+    /// The runs that are not lost: those that the worker said it holds, and those whose grants are being composed.
+    pub(crate) fn accounted_runs(&self) -> Vec<RunRef> {
+        let state = self.state();
+        state.runs.iter().chain(&state.composing).cloned().collect()
+    }
+
+    /// A run's grant is being composed, until the answer is dropped.
+    pub(crate) fn begin_composing(self: &Arc<Self>, run: RunRef) -> Composing {
+        self.state().composing.push(run.clone());
+        Composing { attached: self.clone(), run }
     }
 
     /// The worker says which runs it holds.
@@ -178,6 +188,19 @@ impl Attached {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A grant on its way to being composed.
+#[derive(Debug)]
+pub(crate) struct Composing {
+    attached: Arc<Attached>,
+    run: RunRef,
+}
+
+impl Drop for Composing {
+    fn drop(&mut self) {
+        self.attached.state().composing.retain(|run| *run != self.run);
     }
 }
 
@@ -303,6 +326,27 @@ mod tests {
         assert!(looking.is_some() && attached.begin_look().is_none());
         drop(looking);
         assert!(attached.begin_look().is_some());
+    }
+
+    #[test]
+    fn a_grant_that_is_being_composed_is_accounted_for_until_it_is_sent_or_given_up() {
+        let (attached, _messages) = attached(1);
+        let run = |epoch| RunRef {
+            tenant: tenure_core::id::Tenant::default_tenant(),
+            job: crate::mint::mint_job_id(jiff::Timestamp::UNIX_EPOCH),
+            epoch: tenure_core::id::Epoch(epoch),
+            run: tenure_core::id::Run(2),
+            generation: Generation(1),
+        };
+        let (held, first, second) = (run(1), run(3), run(5));
+        attached.set_runs(vec![held.clone()]);
+        let composing = attached.begin_composing(first.clone());
+        let other = attached.begin_composing(second.clone());
+        assert_eq!(attached.accounted_runs(), [held.clone(), first, second.clone()]);
+        drop(composing);
+        assert_eq!(attached.accounted_runs(), [held.clone(), second]);
+        drop(other);
+        assert_eq!(attached.accounted_runs(), [held]);
     }
 
     #[test]

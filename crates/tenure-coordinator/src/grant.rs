@@ -64,6 +64,7 @@ pub(crate) async fn grant_first_run(lanes: &Lanes, attached: &Attached, run: Cla
 /// Reads the journal in a task of its own, so that a long one delays nobody else's grant.
 fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, secret: Secret) {
     let (task_parts, attached) = (parts.clone(), attached.clone());
+    let composing = attached.begin_composing(run_ref(&run));
     parts.tasks.spawn(async move {
         let granted = match read_history(&task_parts, &run).await {
             Ok(history) => match history.compose_handover(run.now, &remaining_deadline(&run)) {
@@ -72,6 +73,7 @@ fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, sec
             },
             Err(refusal) => refuse_grant(&attached, &run, &refusal.message),
         };
+        drop(composing);
         if granted == Granted::Refused {
             task_parts.wakes.wake_dispatch();
         }
@@ -100,7 +102,7 @@ async fn read_history(parts: &Parts, run: &Claimed) -> Result<History, Refusal> 
     let mut history = History::up_to(run.head.seq);
     let mut next = Some(Seq(1));
     while let Some(from) = next.filter(|&from| from <= run.head.seq) {
-        let page = parts.store.read_records(&run.tenant, run.job, from, &kinds, PAGE);
+        let page = parts.store.read_history(&run.tenant, run.job, from, &kinds, PAGE);
         let page = parts.bulk.ask(page).await?;
         for stored in page.records {
             // Nothing is decided from a record that this release does not know.

@@ -5,7 +5,7 @@ use sqlx::query_file;
 use tenure_core::{
     chain::Head,
     id::{Digest, Epoch, JobId, Run, Seq, Tenant},
-    limits::{RECORD_PAGE_MAX_BYTES, TAIL_MAX_ROWS},
+    limits::{HANDOVER_EFFECT_OUTPUT_MAX_BYTES, RECORD_PAGE_MAX_BYTES, TAIL_MAX_ROWS},
     record::Record,
 };
 
@@ -141,6 +141,38 @@ impl Store {
             kinds,
             i64::from(limit),
             i64::from(RECORD_PAGE_MAX_BYTES)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        into_page(rows, limit, Reader(attempted))
+    }
+
+    /// Reads a page of what a handover is composed from, as `read_records` does: records of these kinds, without the values of
+    /// announcements, and with those of outcomes cut off after the first byte that a handover does not tell.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn read_history(
+        &self,
+        tenant: &Tenant,
+        job: JobId,
+        from: Seq,
+        kinds: &[String],
+        limit: u32,
+    ) -> Result<RecordPage, StoreError> {
+        let attempted = "reading what a handover tells";
+        let told = i32::try_from(HANDOVER_EFFECT_OUTPUT_MAX_BYTES + 1).unwrap_or(i32::MAX);
+        let rows = sqlx::query_file_as!(
+            RecordRow,
+            "queries/journal/read_history.sql",
+            tenant.as_str(),
+            job.0,
+            to_bigint(from.0),
+            kinds,
+            i64::from(limit),
+            i64::from(RECORD_PAGE_MAX_BYTES),
+            told
         )
         .fetch_all(&self.pool)
         .await

@@ -46,10 +46,10 @@ pub(super) fn look_for_lost_grants(parts: &Parts, attached: &Arc<Attached>) {
     });
 }
 
-/// Asks the worker about the leases of its term that it did not name.
+/// Asks the worker about the leases of its term that it did not name, and could have.
 async fn name_lost_grants(parts: &Parts, attached: &Attached) {
     let known: Vec<(Tenant, JobId, Epoch)> =
-        attached.runs().into_iter().map(|run| (run.tenant, run.job, run.epoch)).collect();
+        attached.accounted_runs().into_iter().map(|run| (run.tenant, run.job, run.epoch)).collect();
     let lost = parts.store.list_lost_grants(&attached.worker, attached.term, &known, LOST_GRANT_AGE).await;
     match lost {
         Ok(lost) if lost.is_empty() => {}
