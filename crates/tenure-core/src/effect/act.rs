@@ -98,8 +98,8 @@ impl Standing {
 
 /// What stands under the key after the record, where what stands before it admits it: a first announcement needs nothing, a
 /// further one that the attempt before did not happen; an outcome needs an attempt without one; a verdict needs an attempt
-/// without an outcome, or one that failed in doubt. In doubt fails only what is never performed again under the same
-/// attempt, or an outcome would stand before a performance.
+/// in doubt, whether it has no outcome, failed so, or could not be found out about: somebody may yet find out. In doubt
+/// fails only what is never performed again under the same attempt, or an outcome would stand before a performance.
 ///
 /// # Errors
 /// It does not.
@@ -107,7 +107,7 @@ pub fn follow_act(last: Option<Standing>, mark: &EffectMark) -> Result<Standing,
     let this = last.filter(|last| last.attempt == mark.attempt);
     let ended = |outcome| this.map(|this| Standing { outcome, ..this });
     let open = this.is_some_and(|this| this.outcome == Outcome::Open);
-    let in_doubt = this.is_some_and(|this| this.outcome == Outcome::Failed(Disposition::InDoubt));
+    let in_doubt = this.is_some_and(|this| this.outcome.is_in_doubt());
     let next = match &mark.act {
         EffectAct::Announced { declared, .. } => {
             let may = match last {
@@ -124,7 +124,7 @@ pub fn follow_act(last: Option<Standing>, mark: &EffectMark) -> Result<Standing,
             None
         }
         EffectAct::Failed(disposition) if open => ended(Outcome::Failed(*disposition)),
-        EffectAct::Reconciled(verdict) if open || in_doubt => ended(Outcome::Reconciled(*verdict)),
+        EffectAct::Reconciled(verdict) if in_doubt => ended(Outcome::Reconciled(*verdict)),
         EffectAct::Done | EffectAct::Failed(_) | EffectAct::Reconciled(_) => None,
     };
     next.ok_or_else(|| ActRefused {

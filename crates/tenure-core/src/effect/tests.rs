@@ -65,6 +65,22 @@ fn an_attempt_is_performed_again_only_while_its_announcement_is_its_last_record(
 }
 
 #[test]
+fn whatever_is_in_doubt_can_be_answered_also_after_an_inconclusive_verdict_and_nothing_else_can() {
+    for recovery in EffectRecovery::ALL.iter().copied() {
+        for outcome in every_outcome() {
+            for verdict in Disposition::ALL.iter().copied() {
+                let key: EffectKey = "git/push".parse().unwrap();
+                let mark = EffectMark { key, attempt: 2, act: EffectAct::Reconciled(verdict) };
+                let told = follow_act(Some(Standing { attempt: 2, outcome, recovery }), &mark);
+                assert_eq!(told.is_ok(), outcome.is_in_doubt(), "{recovery:?} {outcome:?} {verdict:?}");
+            }
+        }
+        let inconclusive = last(recovery, Outcome::Reconciled(Disposition::InDoubt));
+        assert_eq!(decide_announcement(Some(&inconclusive)), Announcement::Undecided, "{recovery:?}");
+    }
+}
+
+#[test]
 fn a_key_is_bounded_text_and_names_its_tool() {
     let key: EffectKey = "git/push/v1.2".parse().unwrap();
     assert_eq!(key.tool(), "git");
