@@ -24,6 +24,7 @@ use tenure_core::{
     chain::Head,
     effect::ActRefused,
     id::{Digest, Epoch, Generation, JobId, Seq, Tenant, WorkerName},
+    limits::JOB_EFFECTS_MAX,
     plan::Changes,
     record::SealedRecord,
 };
@@ -90,6 +91,8 @@ pub enum AppendOutcome {
     },
     /// What stands of an effect does not admit what a record says about it.
     EffectRefused(ActRefused),
+    /// It announces an effect, and the job has had as many attempts as it may: `limits::JOB_EFFECTS_MAX`.
+    EffectsExhausted,
     /// The job takes no more records.
     Sealed,
     /// There is no such job.
@@ -205,7 +208,8 @@ impl Store {
             &effect.mutates as _,
             &effect.tool as _,
             &effect.compensation as _,
-            &effect.request as _
+            &effect.request as _,
+            i64::from(JOB_EFFECTS_MAX)
         )
         .fetch_all(&self.pool)
         .await

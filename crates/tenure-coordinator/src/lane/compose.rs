@@ -15,6 +15,7 @@ use tenure_core::{
     chain::Head,
     effect::EffectKey,
     id::Seq,
+    limits::JOB_EFFECTS_MAX,
     plan::{Changes, Decision, JobFacts, Plan},
     reason::Reason,
     record::{Draft, Header, SealError, SealedRecord, seal_records},
@@ -427,6 +428,13 @@ pub(crate) fn answer_refused(outcome: AppendOutcome) -> ReportAnswer {
             Refusal::new(Reason::EffectRefused, refused.to_string())
                 .with_detail("key", &refused.key)
                 .with_detail("attempt", refused.attempt),
+        ),
+        AppendOutcome::EffectsExhausted => ReportAnswer::Refused(
+            Refusal::new(
+                Reason::EffectRefused,
+                format!("the job has had {JOB_EFFECTS_MAX} attempts at effects, and no more are announced"),
+            )
+            .with_detail("limit", JOB_EFFECTS_MAX),
         ),
         AppendOutcome::Sealed => ReportAnswer::Sealed,
         AppendOutcome::Missing => ReportAnswer::Missing,

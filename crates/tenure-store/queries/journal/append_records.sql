@@ -1,11 +1,11 @@
 -- Writes a batch of appends, and with each everything that follows from it in the derived rows.
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
--- about effects ($38 … $53); both name it by its number. An append is admitted where the timeline and the writer's
+-- about effects ($38 … $53, and $54 how many a job may have); both name it by its number. An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):
 --   0 a first announcement: nothing stands under the key        1 a further one: the attempt before did not happen
---   2 an outcome: the attempt is open                           3 a verdict: it is open, or failed in doubt
+--   2 an outcome: the attempt is open                           3 a verdict: it is open, or in doubt
 --   4 an announcement beside the verdict on the attempt before  5 a failure in doubt: as 2, and no later run performs it again
 -- The primary key of `effects` stands behind that: a second announcement that came this far fails the statement.
 --
@@ -82,13 +82,25 @@ barred AS MATERIALIZED (
             SELECT
                 CASE m.need
                     WHEN 2 THEN e.state = 'started'
-                    WHEN 3 THEN e.state = 'started' OR (e.state = 'failed' AND e.disposition = 'in_doubt')
+                    WHEN 3 THEN e.state = 'started' OR e.disposition IS NOT DISTINCT FROM 'in_doubt'
                     WHEN 5 THEN e.state = 'started' AND e.recovery IN ('probe', 'ask')
                 END
             FROM effects AS e
             WHERE e.tenant = m.tenant AND e.job = m.job AND e.key = m.key AND e.attempt = m.attempt
         )
     END IS NOT TRUE
+),
+-- A job has at most $54 attempts at effects, give or take one batch: what is decided from all of them stays bounded.
+full_up AS MATERIALIZED (
+    SELECT m.no
+    FROM said AS m
+    WHERE m.state = 'started' AND (
+        SELECT count(l.attempt) FROM (
+            SELECT e.attempt FROM effects AS e
+            WHERE e.tenant = m.tenant AND e.job = m.job
+            LIMIT $54
+        ) AS l
+    ) >= $54
 ),
 admitted AS MATERIALIZED (
     SELECT
@@ -122,6 +134,7 @@ admitted AS MATERIALIZED (
             WHERE h.tenant = a.tenant AND h.job = a.job AND h.seq = a.head_seq + 1
         ) IS NULL
         AND (a.no IN (SELECT b.no FROM barred AS b)) IS NOT TRUE
+        AND (a.no IN (SELECT f.no FROM full_up AS f)) IS NOT TRUE
 ),
 written AS (
     INSERT INTO journal (

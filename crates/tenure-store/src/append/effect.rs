@@ -102,6 +102,12 @@ fn need_of(before: Option<&EffectMark>, mark: &EffectMark) -> i16 {
     }
 }
 
+/// True where an append announces an effect.
+pub(super) fn announces(append: &Append) -> bool {
+    let mut marks = append.records.iter().filter_map(|record| record.effect.as_ref());
+    marks.any(|mark| matches!(mark.act, EffectAct::Announced { .. }))
+}
+
 /// The keys that an append speaks of.
 pub(super) fn keys_of(append: &Append) -> BTreeSet<&EffectKey> {
     append.records.iter().filter_map(|record| record.effect.as_ref()).map(|mark| &mark.key).collect()

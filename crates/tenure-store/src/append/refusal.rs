@@ -7,9 +7,14 @@ use sqlx::query_file;
 use tenure_core::{
     effect::{ActRefused, EffectKey, Standing, follow_act},
     id::{Epoch, Generation, JobId, Tenant},
+    limits::JOB_EFFECTS_MAX,
 };
 
-use super::{ATTEMPTED, Append, AppendOutcome, Guard, effect::keys_of, group::Group};
+use super::{
+    ATTEMPTED, Append, AppendOutcome, Guard,
+    effect::{announces, keys_of},
+    group::Group,
+};
 use crate::{
     Store, StoreError,
     stored::{Reader, from_bigint, from_integer, to_bigint},
@@ -22,6 +27,7 @@ struct Present {
     state: Option<tenure_core::job::State>,
     head_epoch: Epoch,
     lease: Option<PresentLease>,
+    effects_full: bool,
 }
 
 struct PresentLease {
@@ -41,7 +47,8 @@ impl Store {
         let numbers: Vec<_> = (0..appends.len()).map(|no| to_bigint(no as u64)).collect();
         let tenants: Vec<_> = appends.iter().map(|append| append.tenant.as_str().to_owned()).collect();
         let jobs: Vec<_> = appends.iter().map(|append| append.job.0).collect();
-        let rows = query_file!("queries/journal/explain_refusals.sql", &numbers, &tenants, &jobs)
+        let most = i64::from(JOB_EFFECTS_MAX);
+        let rows = query_file!("queries/journal/explain_refusals.sql", &numbers, &tenants, &jobs, most)
             .fetch_all(&self.pool)
             .await
             .map_err(StoreError::while_doing(ATTEMPTED))?;
@@ -56,6 +63,7 @@ impl Store {
                 state: row.state.map(|state| Reader(ATTEMPTED).state(state)).transpose()?,
                 head_epoch: Epoch(row.head_epoch.map_or(0, from_bigint)),
                 lease: lease.transpose()?,
+                effects_full: row.effects_full,
             };
             if present.generation.is_none() {
                 self.check_timeline().await?;
@@ -160,7 +168,8 @@ fn explain(append: &Append, present: &Present) -> AppendOutcome {
         Guard::ReleasedLease(_) | Guard::NoLease => true,
     };
     if guard_holds && present.generation == Some(append.generation) {
-        return AppendOutcome::Conflict;
+        let exhausted = present.effects_full && announces(append);
+        return if exhausted { AppendOutcome::EffectsExhausted } else { AppendOutcome::Conflict };
     }
     AppendOutcome::Fenced {
         held_by: live.map(|lease| lease.worker.clone()),

@@ -5,7 +5,8 @@ use sqlx::AssertSqlSafe;
 use tenure_core::{
     effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery, Outcome, Standing, follow_act},
     id::{Digest, JobId, Seq},
-    record::{Draft, RecordKind},
+    limits::{HANDOVER_EFFECT_OUTPUT_MAX_BYTES, JOB_EFFECTS_MAX},
+    record::{Draft, RecordKind, SaltedValue},
 };
 use tenure_store::{Append, AppendOutcome, EffectFilter, EffectRow, Store, StoreError, StoreOptions};
 
@@ -146,6 +147,90 @@ async fn a_verdict_lets_the_next_attempt_be_announced_in_the_same_append_and_not
     let stands: Vec<_> = rows(&fleet, holder.job).await;
     let stands: Vec<_> = stands.iter().map(|row| (row.last.attempt, row.last.outcome)).collect();
     assert_eq!(stands, [(1, Outcome::Reconciled(Disposition::DidNotHappen)), (2, Outcome::Open)]);
+}
+
+#[tokio::test]
+async fn what_a_probe_could_not_find_out_can_be_answered_later_and_by_a_later_run() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let mut holder = fleet.run_job(&worker).await;
+    let declared = Declared { recovery: EffectRecovery::Probe, ..ASK };
+    let verdict = |name, disposition| outcome(name, 1, Outcome::Reconciled(disposition));
+    for name in ["push", "pull"] {
+        fleet.append(holder.say(vec![announce(name, 1, declared)])).await;
+        fleet.append(holder.say(vec![verdict(name, Disposition::InDoubt)])).await;
+    }
+    let told = fleet.append(holder.say(vec![verdict("push", Disposition::Landed)])).await;
+    assert!(applied(&told).is_some(), "{told:?}");
+    let over = fleet.append(holder.clone().say(vec![verdict("push", Disposition::DidNotHappen)])).await;
+    assert!(matches!(over, AppendOutcome::EffectRefused(_)), "what is decided stays so: {over:?}");
+    fleet.append(holder.settlement()).await;
+    let mut second = Holder::of(&fleet.claim(&worker, 1).await.claimed[0]);
+    let again = vec![verdict("pull", Disposition::DidNotHappen), announce("pull", 2, declared)];
+    let told = fleet.append(second.say(again)).await;
+    assert!(applied(&told).is_some(), "{told:?}");
+    let stands: Vec<_> = rows(&fleet, holder.job).await.iter().map(|row| row.last.outcome).collect();
+    let reconciled = Outcome::Reconciled;
+    assert_eq!(
+        stands,
+        [reconciled(Disposition::Landed), reconciled(Disposition::DidNotHappen), Outcome::Open]
+    );
+}
+
+#[tokio::test]
+async fn a_job_announces_so_many_attempts_and_no_more_and_its_outcomes_and_other_jobs_are_not_hindered() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let (mut holder, mut other) = (fleet.run_job(&worker).await, fleet.run_job(&worker).await);
+    // All but one of them, as if they had been announced one by one.
+    let earlier = "INSERT INTO effects (tenant, job, key, attempt, state, recovery, mutates, tool, request, run, epoch,
+                                        announced_seq, compensation)
+                   SELECT 'default', $1, 'earlier/' || n, 1, 'started', 'ask', true, 'git', sha256('x'), 1, 1, 4, 'undo'
+                   FROM generate_series(2, $2::integer) AS n";
+    let most = i32::try_from(JOB_EFFECTS_MAX).unwrap();
+    sqlx::query(earlier).bind(holder.job.0).bind(most).execute(&fleet.pool).await.unwrap();
+    let last = fleet.append(holder.say(vec![announce("last", 1, ASK)])).await;
+    assert!(applied(&last).is_some(), "{last:?}");
+    let batch =
+        [holder.clone().say(vec![announce("too many", 1, ASK)]), other.say(vec![announce("push", 1, ASK)])];
+    let told = fleet.store.append_records(&batch).await.unwrap();
+    assert_eq!(told[0], AppendOutcome::EffectsExhausted);
+    assert!(applied(&told[1]).is_some(), "{told:?}");
+    let done = fleet.append(holder.say(vec![outcome("last", 1, Outcome::Done)])).await;
+    assert!(applied(&done).is_some(), "{done:?}");
+    assert_eq!(fleet.facts(holder.job).await.doubts.count, u64::from(JOB_EFFECTS_MAX) - 1);
+}
+
+#[tokio::test]
+async fn of_a_history_only_the_values_are_read_that_a_handover_tells() {
+    let fleet = Fleet::start().await;
+    let mut holder = fleet.run_job(&fleet.attach("w1").await).await;
+    let long = vec![b'x'; 4 * HANDOVER_EFFECT_OUTPUT_MAX_BYTES];
+    let done = Draft::with_value(SaltedValue { value: long.clone(), salt: [7; 16] }, |output| {
+        RecordKind::EffectDone { key: key("push"), attempt: 1, output, truncated: false }
+    });
+    fleet.append(holder.say(vec![announce("push", 1, ASK)])).await;
+    fleet.append(holder.say(vec![done])).await;
+    fleet.append(holder.say(vec![announce("pull", 1, ASK)])).await;
+    fleet.append(holder.say(vec![outcome("pull", 1, Outcome::Done)])).await;
+    let text = String::from_utf8(long.clone()).unwrap();
+    fleet.append(holder.notes(&[&text])).await;
+    let kinds = ["effect_started", "effect_done", "note"].map(str::to_owned);
+    let (mut read, mut next) = (Vec::new(), Some(Seq(1)));
+    while let Some(from) = next {
+        let page = fleet.store.read_history(&fleet.tenant, holder.job, from, &kinds, 2).await.unwrap();
+        read.extend(page.records.into_iter().map(|record| (record.kind, record.value)));
+        next = page.next;
+    }
+    let cut_off = long[..=HANDOVER_EFFECT_OUTPUT_MAX_BYTES].to_vec();
+    let expected = [
+        ("effect_started", None),
+        ("effect_done", Some(cut_off)),
+        ("effect_started", None),
+        ("effect_done", Some(b"the output".to_vec())),
+        ("note", Some(long)),
+    ];
+    assert_eq!(read, expected.map(|(kind, value)| (kind.to_owned(), value)));
 }
 
 #[tokio::test]
