@@ -82,25 +82,39 @@ fn print_effects(context: &Context, page: &EffectPage) -> Result<(), Failure> {
 }
 
 fn print_undecided(context: &Context, page: &UndecidedPage) -> Result<(), Failure> {
+    let now = Timestamp::now();
     if page.effects.is_empty() {
         context.printer.remark("nothing is in doubt");
-        return Ok(());
+    } else {
+        context.printer.line(&format_doubts(context, &page.effects, now))?;
     }
-    let headings = ["effect", "attempt", "state", "announced", "run", "who decides", "error"];
-    let mut table = build_table(context.printer, &headings);
-    let now = Timestamp::now();
-    for effect in &page.effects {
-        table.add_row(describe_doubt(effect, now));
-    }
-    context.printer.line(&format_table(&table))?;
     if !page.testimonies.is_empty() {
         context.printer.line("")?;
         context.printer.line(&format_testimonies(context, &page.testimonies, now))?;
+        remark_unlisted(context, page);
     }
     remark_cursor(context, page.cursor.as_deref());
-    let job = page.job_id.short();
-    context.printer.remark(&format!("answering comes with a later release   next: tenure journal {job}"));
+    if !page.effects.is_empty() {
+        let job = page.job_id.short();
+        context.printer.remark(&format!("answering comes with a later release   next: tenure journal {job}"));
+    }
     Ok(())
+}
+
+fn remark_unlisted(context: &Context, page: &UndecidedPage) {
+    let unlisted = page.testimony_count.saturating_sub(page.testimonies.len() as u64);
+    if unlisted > 0 {
+        context.printer.remark(&format!("{unlisted} more came too late and are not listed"));
+    }
+}
+
+fn format_doubts(context: &Context, effects: &[Effect], now: Timestamp) -> String {
+    let headings = ["effect", "attempt", "state", "announced", "run", "who decides", "error"];
+    let mut table = build_table(context.printer, &headings);
+    for effect in effects {
+        table.add_row(describe_doubt(effect, now));
+    }
+    format_table(&table)
 }
 
 fn format_testimonies(context: &Context, testimonies: &[Testimony], now: Timestamp) -> String {
