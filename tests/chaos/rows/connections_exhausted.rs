@@ -28,13 +28,15 @@ pub(crate) async fn make(setting: Setting) -> Result<Account> {
     arena.wait_for_runs(&jobs, 1).await?;
     arena.wait_for_notes(&jobs, 1).await;
 
+    // One of our own is kept throughout: a pool that finds none free at this very moment would wait for a new one.
+    let mut watching = arena.cluster.database.acquire().await?;
     let mut idle = take_all(&arena).await?;
-    let renewing = find_renewing(&arena).await?;
+    let renewing = find_renewing(&mut watching).await;
     // What the pool has goes too, but for the one that renews; and what is free is taken before the pool gets it.
     let until = Instant::now() + if setting.short { TTL + TTL / 2 } else { 3 * TTL };
     let mut starved = 0;
     while Instant::now() < until {
-        starved += end_pooled(&arena, renewing).await?;
+        starved += end_pooled(&mut watching, renewing).await?;
         idle.extend(take_all(&arena).await?);
         wait_out(Duration::from_millis(50)).await;
     }
@@ -45,8 +47,9 @@ pub(crate) async fn make(setting: Setting) -> Result<Account> {
     let endpoints = arena.cluster.endpoints();
     let answer = arena.submit_once(&mark, "steady", &endpoints).await?;
     ensure!(asked.elapsed() <= ANSWERED_WITHIN, "a submission was answered after {:?}", asked.elapsed());
-    arena.assert_undisturbed(&jobs).await?;
     drop(idle);
+    drop(watching);
+    arena.assert_undisturbed(&jobs).await?;
 
     if !matches!(answer, Answer::Acknowledged(_)) {
         arena.submit_until_acknowledged(&mark, "steady", &endpoints).await?;
@@ -72,28 +75,29 @@ async fn take_all(arena: &Arena) -> Result<Vec<PgConnection>> {
 }
 
 /// The backend whose last statement renewed a term.
-async fn find_renewing(arena: &Arena) -> Result<i32> {
-    Ok(wait_for("a renewal", PATIENCE, async || {
+async fn find_renewing(watching: &mut PgConnection) -> i32 {
+    let until = Instant::now() + PATIENCE;
+    loop {
         let found: Result<Option<(i32,)>, sqlx::Error> = sqlx::query_as(
             "SELECT pid FROM pg_stat_activity
              WHERE application_name = 'tenure coordinator' AND query ILIKE '%UPDATE terms%expires_at%'",
         )
-        .fetch_optional(&arena.cluster.database)
+        .fetch_optional(&mut *watching)
         .await;
         match found {
-            Ok(Some((pid,))) => Ok(pid),
-            other => Err(format!("{other:?}")),
+            Ok(Some((pid,))) => return pid,
+            other => assert!(Instant::now() < until, "waited for a renewal: {other:?}"),
         }
-    })
-    .await)
+        wait_out(Duration::from_millis(10)).await;
+    }
 }
 
-async fn end_pooled(arena: &Arena, but: i32) -> Result<usize> {
+async fn end_pooled(watching: &mut PgConnection, but: i32) -> Result<usize> {
     let ended = sqlx::query(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tenure coordinator' AND pid <> $1",
     )
     .bind(but)
-    .fetch_all(&arena.cluster.database)
+    .fetch_all(watching)
     .await?;
     Ok(ended.len())
 }
