@@ -1,5 +1,5 @@
 //! The endpoints of a fleet: any coordinator will do. Connections are made when they are first used, are kept, and notice
-//! by keepalive that the other side is gone. It does not decide what is worth repeating: that is `retry`.
+//! by keepalive, over a network, that the other side is gone. It does not decide what is worth repeating: that is `retry`.
 
 use std::{
     fmt,
@@ -83,14 +83,23 @@ fn open_coordinator(address: &str) -> Result<Coordinator, ClientError> {
     };
     let endpoint = Endpoint::from_shared(uri)
         .map_err(|source| ClientError::InvalidEndpoint { address: address.to_owned(), source })?;
-    let channel = endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
+    let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true);
+    let endpoint = if is_beside(address) { endpoint } else { keep_alive(endpoint) };
+    Ok(Coordinator { address: address.to_owned(), channel: endpoint.connect_lazy() })
+}
+
+/// True of whoever is on this host, over a unix socket. That tells when its other side is gone; and a worker that is stopped
+/// for a while is not gone: giving it up would end the command of an effect that it speaks for.
+fn is_beside(address: &str) -> bool {
+    address.starts_with("unix:")
+}
+
+/// Over a network a side that is gone may be silent about it.
+fn keep_alive(endpoint: Endpoint) -> Endpoint {
+    endpoint
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
-        .tcp_nodelay(true)
-        .connect_lazy();
-    Ok(Coordinator { address: address.to_owned(), channel })
 }
 
 #[cfg(test)]
@@ -107,6 +116,12 @@ mod tests {
         endpoints.leave(1);
         endpoints.leave(2);
         assert_eq!(endpoints.present().0, 0);
+    }
+
+    #[test]
+    fn a_worker_beside_a_run_is_not_given_up_for_being_silent() {
+        assert!(is_beside("unix:/run/socket") && is_beside("unix:///run/socket"));
+        assert!(!is_beside("127.0.0.1:1") && !is_beside("http://127.0.0.1:1"));
     }
 
     #[tokio::test]
