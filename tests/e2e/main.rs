@@ -14,6 +14,7 @@ mod bad_input;
 mod chain;
 mod chaos;
 mod database;
+mod effect_calls;
 mod effects;
 mod fencing;
 mod jobs;

@@ -5,19 +5,25 @@
 
 mod capture;
 mod command;
+mod errors;
 mod signals;
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
 use clap::{Args, ValueEnum};
-use tenure_client::run_effect::{EffectCall, EffectRequest, EffectStep};
+use tenure_client::{
+    ClientError,
+    run_effect::{EffectCall, EffectRequest, EffectStep},
+};
 use tenure_core::{
     effect::{Compensation, Disposition, EffectRecovery},
     limits,
+    reason::Reason,
 };
 
 use self::{
-    command::{EndedCommand, Execution, end_code, fail, run_command, run_probe},
+    command::{EndedCommand, Execution, KEY_VARIABLE, end_code, fail, run_command, run_probe},
+    errors::Errors,
     signals::StopSignals,
 };
 use crate::{
@@ -27,8 +33,10 @@ use crate::{
     relative::parse_span,
 };
 
-/// What Tenure's own refusals exit with: the command was not run.
+/// What Tenure's own refusals exit with, where the command was not run.
 const EXIT_REFUSED: u8 = 125;
+/// How long whoever reads this program's stderr is waited for once it was asked to stop.
+const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
 /// What a recorded failure without an exit code exits with: a signal ended it, or it never started.
 const EXIT_FAILED: u8 = 1;
 
@@ -80,8 +88,9 @@ pub(crate) struct EffectArgs {
 }
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done (stdout is the recorded output, at most 64 KiB), 125 Tenure refused or failed,
-126 or 127 the command could not be started, otherwise the command's own.";
+Exit codes: 0 done (stdout is the recorded output, at most 64 KiB), 125 Tenure refused or failed and
+the command was not run, 126 or 127 the command could not be started, otherwise the command's own;
+where it ran and that could not be recorded, stderr says so.";
 
 /// What a failure means for the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,12 +103,39 @@ enum OnFailure {
 /// Performs an effect, or reads back what came of it.
 pub(crate) async fn perform_effect(context: &Context, args: EffectArgs) -> Result<(), Failure> {
     let run = open_run()?;
+    refuse_own_key(&args.key)?;
     let mut signals =
         StopSignals::listen().map_err(|error| fail("listening to the signals that end a program", &error))?;
+    let errors = Errors::open().map_err(|error| fail("opening the stderr of this program", &error))?;
     let request = args.to_request();
     let call = run.perform_effect(&request).await.map_err(refuse)?;
-    let conversation = Conversation { context, request: &request, call, last: None, has_spoken: false };
-    conversation.go_on(&mut signals).await
+    let conversation =
+        Conversation { context, request: &request, call, errors: &errors, last: None, has_spoken: false };
+    let outcome = conversation.go_on(&mut signals).await;
+    // What came of it is recorded by now. Who asks this program to stop does not want to wait for whoever reads no stderr.
+    tokio::select! {
+        () = errors.wait_until_written() => outcome,
+        () = lose_patience(&mut signals) => outcome.map_err(|failure| failure.already_printed()),
+    }
+}
+
+/// A moment after this program was asked to stop, which may have been before.
+async fn lose_patience(signals: &mut StopSignals) {
+    if !signals.has_come() {
+        signals.next().await;
+    }
+    tokio::time::sleep(STOPPED_PATIENCE).await;
+}
+
+/// The command of an effect cannot wait for its own end.
+fn refuse_own_key(key: &str) -> Result<(), Failure> {
+    let (own, job) = (env::var(KEY_VARIABLE), env::var("TENURE_JOB"));
+    let is_own = own.ok().zip(job.ok()).is_some_and(|(own, job)| own == format!("{job}/{key}"));
+    if !is_own {
+        return Ok(());
+    }
+    let said = format!("the effect {key} is being performed by the very command that asks for it");
+    Err(Failure::new(Reason::InvalidArgument, said).with_exit(EXIT_REFUSED))
 }
 
 impl EffectArgs {
@@ -147,6 +183,8 @@ struct Conversation<'a> {
     context: &'a Context,
     request: &'a EffectRequest,
     call: EffectCall,
+    /// This program's stderr, which nobody waits for.
+    errors: &'a Errors,
     /// The last execution of the command by this call.
     last: Option<EndedCommand>,
     /// The worker was told how something ended, and may not have heard it yet: this program has to stay for it.
@@ -158,7 +196,7 @@ impl Conversation<'_> {
         loop {
             let (step, warning) = self.wait_for_step(signals).await?;
             if let Some(warning) = warning {
-                self.context.printer.remark(&format!("tenure: {warning}"));
+                self.remark(&warning);
             }
             match step {
                 EffectStep::Perform { attempt: _, idempotency_key, pause, stop_grace } => {
@@ -191,7 +229,7 @@ impl Conversation<'_> {
         loop {
             tokio::select! {
                 biased;
-                step = self.call.next() => return step.map_err(refuse),
+                step = self.call.next() => return step.map_err(|error| self.explain_break(error)),
                 signal = signals.next() => {
                     if !self.has_spoken {
                         return Err(Failure::Printed { exit: end_code(None, Some(signal)) });
@@ -213,7 +251,7 @@ impl Conversation<'_> {
         stop_grace: Duration,
         signals: &mut StopSignals,
     ) -> Result<(), Failure> {
-        let execution = Execution { idempotency_key, stop_grace };
+        let execution = Execution { idempotency_key, errors: self.errors, stop_grace };
         let ended = run_command(&self.request.command, &execution, &mut self.call, signals).await?;
         self.call.report_ended(ended.to_report()).await;
         self.has_spoken = true;
@@ -223,7 +261,9 @@ impl Conversation<'_> {
 
     async fn probe(&mut self, idempotency_key: &str, signals: &mut StopSignals) -> Result<(), Failure> {
         let text = self.request.probe.as_deref().unwrap_or_default();
-        let Some(found) = run_probe(text, idempotency_key, &mut self.call, signals).await? else {
+        let stop_grace = limits::STOP_GRACE_DEFAULT;
+        let execution = Execution { idempotency_key, errors: self.errors, stop_grace };
+        let Some(found) = run_probe(text, &execution, &mut self.call, signals).await? else {
             return Err(self.break_off());
         };
         self.call.report_probed(found.verdict, found.value, found.error).await;
@@ -231,14 +271,33 @@ impl Conversation<'_> {
         Ok(())
     }
 
+    /// Nothing more comes from the worker. What the command did is done, whatever is recorded of it.
+    fn explain_break(&self, error: ClientError) -> Failure {
+        let Some(last) = &self.last else { return refuse(error) };
+        self.remark(&describe_unrecorded(&self.request.key, last, &error));
+        self.print_output(last);
+        refuse(error).with_exit(last.exit)
+    }
+
+    /// What the command wrote, as it was. That nobody reads it does not make its end another.
+    fn print_output(&self, ended: &EndedCommand) {
+        let _ = self.context.printer.bytes(&ended.output);
+    }
+
+    /// A remark for people.
+    fn remark(&self, text: &str) {
+        if self.context.printer.remarks() {
+            self.errors.pass(format!("tenure: {text}\n").as_bytes());
+        }
+    }
+
     /// The probe was ended before it could say anything. That is no verdict, and none is recorded: the next call probes
     /// again.
     fn break_off(&self) -> Failure {
         let key = &self.request.key;
-        let said = format!(
-            "tenure: the probe of the effect {key} was ended before it found anything out; nothing is recorded"
-        );
-        self.context.printer.remark(&said);
+        self.remark(&format!(
+            "the probe of the effect {key} was ended before it found anything out; nothing is recorded"
+        ));
         let exit = self.last.as_ref().map_or(EXIT_REFUSED, |last| last.exit);
         Failure::Printed { exit: if exit == 0 { EXIT_FAILED } else { exit } }
     }
@@ -246,10 +305,8 @@ impl Conversation<'_> {
     fn print_done(&self, output: &[u8], truncated: bool) -> Result<(), Failure> {
         if truncated {
             let limit = limits::EFFECT_OUTPUT_MAX_BYTES;
-            self.context.printer.remark(&format!(
-                "tenure: the output of the effect {} was cut off after {limit} bytes",
-                self.request.key
-            ));
+            let key = &self.request.key;
+            self.remark(&format!("the output of the effect {key} was cut off after {limit} bytes"));
         }
         self.context.printer.bytes(output)
     }
@@ -262,7 +319,6 @@ impl Conversation<'_> {
         error: &[u8],
         read_back: bool,
     ) -> Result<(), Failure> {
-        let printer = &self.context.printer;
         let became = match disposition {
             Disposition::DidNotHappen => "it did not happen",
             Disposition::InDoubt => "whether it happened is in doubt",
@@ -272,21 +328,51 @@ impl Conversation<'_> {
         let earlier = if read_back { " in an earlier call" } else { "" };
         let exit = match &self.last {
             Some(last) => {
-                printer.bytes(&last.output)?;
+                self.print_output(last);
                 last.exit
             }
             None => {
-                printer.error_bytes(error)?;
+                self.errors.pass(error);
                 exit_code.map_or(EXIT_FAILED, |code| u8::try_from(code).unwrap_or(EXIT_FAILED))
             }
         };
-        printer.remark(&format!("tenure: the effect {key} failed at attempt {attempt}{earlier}: {became}"));
+        self.remark(&format!("the effect {key} failed at attempt {attempt}{earlier}: {became}"));
         // A failure is never told as a success, whatever was recorded.
         Err(Failure::Printed { exit: if exit == 0 { EXIT_FAILED } else { exit } })
     }
 }
 
 /// Whatever Tenure itself refuses.
-fn refuse(error: tenure_client::ClientError) -> Failure {
+fn refuse(error: ClientError) -> Failure {
     explain(error).with_exit(EXIT_REFUSED)
+}
+
+/// That a command was run by this call is what the shell has to know, where nobody says that it is recorded.
+fn describe_unrecorded(key: &str, last: &EndedCommand, error: &ClientError) -> String {
+    let recorded = match error {
+        ClientError::Refused(_) => "that is not recorded",
+        _ => "nobody has said that it is recorded",
+    };
+    format!("the command of the effect {key} {}; {recorded}", last.words())
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::refusal::Refusal;
+
+    use super::*;
+
+    #[test]
+    fn a_command_that_ran_and_is_not_recorded_is_said_to_have_run() {
+        let refused = ClientError::Refused(Refusal::new(Reason::Fenced, "another holds it"));
+        let said = describe_unrecorded("mail", &EndedCommand::ended(3), &refused);
+        assert_eq!(said, "the command of the effect mail ran and exited 3; that is not recorded");
+        let unread = ClientError::NoEndpoint;
+        let said = describe_unrecorded("mail", &EndedCommand::stopped(), &unread);
+        assert_eq!(
+            said,
+            "the command of the effect mail was not started; nobody has said that it is recorded"
+        );
+        assert!(matches!(refuse(refused).with_exit(3), Failure::Refused { exit: 3, .. }));
+    }
 }

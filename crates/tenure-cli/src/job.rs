@@ -3,7 +3,7 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use tenure_client::{Client, job::Job};
+use tenure_client::{Client, ClientError, job::Job};
 use tenure_core::job::State;
 
 use crate::{
@@ -30,14 +30,19 @@ pub(crate) async fn show_job(context: &Context, args: JobArgs) -> Result<(), Fai
         return context.printer.object(&job);
     }
     let doubts = match job.state {
-        State::Quarantined => list_doubts(&client, &job).await?,
+        // What is known of the job is shown all the same: whoever was called in needs it most where something else fails.
+        State::Quarantined => list_doubts(&client, &job).await.unwrap_or_else(|error| {
+            let why = Failure::from(error).text(str::to_owned);
+            context.printer.remark(&format!("what is in doubt could not be listed\n{why}"));
+            Vec::new()
+        }),
         _ => Vec::new(),
     };
     context.printer.line(&format_job(context.printer, &job, &doubts, Timestamp::now()))
 }
 
 /// What is in doubt about a job that was set aside: the first of it, and whether there is more.
-async fn list_doubts(client: &Client, job: &Job) -> Result<Vec<String>, Failure> {
+async fn list_doubts(client: &Client, job: &Job) -> Result<Vec<String>, ClientError> {
     let page = client.list_undecided(&job.id.to_string(), DOUBTS_SHOWN, None).await?;
     let mut keys: Vec<String> = page.effects.iter().map(|effect| harmless(effect.key.as_str())).collect();
     keys.extend(page.cursor.map(|_| "…".to_owned()));

@@ -63,6 +63,11 @@ impl Printer {
         Ok(stderr.flush()?)
     }
 
+    /// True where remarks for people are wanted.
+    pub(crate) const fn remarks(&self) -> bool {
+        !self.quiet
+    }
+
     /// A remark for people on stderr.
     pub(crate) fn remark(&self, text: &str) {
         if !self.quiet {

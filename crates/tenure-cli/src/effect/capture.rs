@@ -1,17 +1,17 @@
 //! What a command writes: of stdout the beginning is kept, of stderr the end, which is also passed on as it comes. A pipe is
 //! read to its end whatever is kept, so that nobody waits for room.
 
-use std::{
-    io::Write as _,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tenure_core::limits::{EFFECT_ERROR_MAX_BYTES, EFFECT_OUTPUT_MAX_BYTES};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
+    sync::watch,
     task::JoinHandle,
 };
+
+use super::errors::Errors;
 
 /// What is kept of a pipe.
 #[derive(Debug, Clone, Default)]
@@ -25,24 +25,24 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct Capture {
     kept: Arc<Mutex<Kept>>,
+    /// True once nobody may be waited for any more.
+    hurried: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Capture {
     /// Keeps the beginning.
     pub(super) fn keep_beginning(pipe: impl AsyncRead + Unpin + Send + 'static) -> Self {
-        Self::start(pipe, |kept, read| {
+        Self::start(pipe, None, |kept, read| {
             let room = EFFECT_OUTPUT_MAX_BYTES - kept.bytes.len();
             kept.bytes.extend_from_slice(&read[..read.len().min(room)]);
             kept.truncated |= read.len() > room;
         })
     }
 
-    /// Passes everything on to stderr and keeps the end.
-    pub(super) fn pass_on(pipe: impl AsyncRead + Unpin + Send + 'static) -> Self {
-        Self::start(pipe, |kept, read| {
-            // Where nobody takes it, it is kept all the same.
-            let _ = std::io::stderr().lock().write_all(read);
+    /// Passes everything on and keeps the end.
+    pub(super) fn pass_on(pipe: impl AsyncRead + Unpin + Send + 'static, errors: Errors) -> Self {
+        Self::start(pipe, Some(errors), |kept, read| {
             kept.bytes.extend_from_slice(read);
             let excess = kept.bytes.len().saturating_sub(EFFECT_ERROR_MAX_BYTES);
             kept.bytes.drain(..excess);
@@ -51,18 +51,32 @@ impl Capture {
 
     fn start(
         mut pipe: impl AsyncRead + Unpin + Send + 'static,
+        errors: Option<Errors>,
         keep: impl Fn(&mut Kept, &[u8]) + Send + 'static,
     ) -> Self {
         let kept = Arc::new(Mutex::new(Kept::default()));
         let keeping = Arc::clone(&kept);
+        let (hurried, mut hurry) = watch::channel(false);
         let task = tokio::spawn(async move {
             let mut buffer = vec![0; 16 * 1024];
             // A pipe that cannot be read any more has ended.
             while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
                 keep(&mut lock(&keeping), &buffer[..length]);
+                let Some(errors) = &errors else { continue };
+                errors.pass(&buffer[..length]);
+                tokio::select! {
+                    () = errors.wait_for_room() => {}
+                    // Its sender goes when nobody wants this any more.
+                    _ = hurry.wait_for(|hurried| *hurried) => {}
+                }
             }
         });
-        Self { kept, task }
+        Self { kept, hurried, task }
+    }
+
+    /// The command has exited: from now on no reader of what is passed on is waited for.
+    pub(super) fn hurry(&self) {
+        self.hurried.send_replace(true);
     }
 
     /// Waits until nobody holds the pipe any more. May be given up and taken up again.

@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{EXIT_REFUSED, capture::Capture, refuse, signals::StopSignals};
+use super::{EXIT_REFUSED, capture::Capture, errors::Errors, refuse, signals::StopSignals};
 use crate::failure::Failure;
 
 /// What a probe exits with where it did not happen.
@@ -29,9 +29,15 @@ const KILLED_PATIENCE: Duration = Duration::from_secs(1);
 const EXIT_CANNOT_RUN: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
 
+/// The variable that tells a command which effect it performs, and whoever receives it that it came before.
+pub(super) const KEY_VARIABLE: &str = "TENURE_IDEMPOTENCY_KEY";
+
 /// How a command is to be run.
 pub(super) struct Execution<'a> {
     pub(super) idempotency_key: &'a str,
+    /// Where its stderr is passed on to.
+    pub(super) errors: &'a Errors,
+    /// How long its output is waited for once it is gone.
     pub(super) stop_grace: Duration,
 }
 
@@ -55,10 +61,10 @@ pub(super) struct Found {
 }
 
 impl EndedCommand {
-    fn not_started(words: &[String], error: &io::Error) -> Self {
+    fn not_started(words: &[String], error: &io::Error, errors: &Errors) -> Self {
         let name = words.first().map_or("", String::as_str);
         let said = format!("tenure: the command {name} could not be started: {error}\n");
-        eprint!("{said}");
+        errors.pass(said.as_bytes());
         let exit = if error.kind() == io::ErrorKind::NotFound { EXIT_NOT_FOUND } else { EXIT_CANNOT_RUN };
         let (output, truncated) = (Bytes::new(), false);
         Self { exit, output, truncated, error: said.into(), exit_code: None, not_started: true }
@@ -69,6 +75,24 @@ impl EndedCommand {
         let error = Bytes::from_static(b"tenure: it was asked to stop before it ran the command\n");
         let (exit, output) = (EXIT_CANNOT_RUN, Bytes::new());
         Self { exit, output, truncated: false, error, exit_code: None, not_started: true }
+    }
+
+    /// One that ran and wrote nothing.
+    #[cfg(test)]
+    pub(super) fn ended(exit: u8) -> Self {
+        let exit_code = Some(i32::from(exit));
+        Self { exit, exit_code, not_started: false, error: Bytes::new(), ..Self::stopped() }
+    }
+
+    /// How it ended, as a sentence goes on with it.
+    pub(super) fn words(&self) -> String {
+        if self.not_started {
+            return "was not started".to_owned();
+        }
+        match self.exit_code {
+            Some(code) => format!("ran and exited {code}"),
+            None => format!("ran and was ended by signal {}", i32::from(self.exit) - 128),
+        }
     }
 
     pub(super) fn to_report(&self) -> CommandEnd {
@@ -94,9 +118,9 @@ pub(super) async fn run_command(
     };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::inherit());
-    let mut running = match Running::start(command, execution.idempotency_key) {
+    let mut running = match Running::start(command, execution) {
         Ok(running) => running,
-        Err(error) => return Ok(EndedCommand::not_started(words, &error)),
+        Err(error) => return Ok(EndedCommand::not_started(words, &error, execution.errors)),
     };
     call.report_started(running.group.as_raw_nonzero().get()).await;
     let status = running.wait(call, signals, None).await?;
@@ -112,13 +136,13 @@ pub(super) async fn run_command(
 /// one that this program was sent, whatever a shell made of that; it has no verdict.
 pub(super) async fn run_probe(
     text: &str,
-    idempotency_key: &str,
+    execution: &Execution<'_>,
     call: &mut EffectCall,
     signals: &mut StopSignals,
 ) -> Result<Option<Found>, Failure> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", text]).stdin(Stdio::null());
-    let mut running = match Running::start(command, idempotency_key) {
+    let mut running = match Running::start(command, execution) {
         Ok(running) => running,
         Err(error) => {
             let error = format!("the probe could not be started: {error}");
@@ -169,9 +193,9 @@ struct Running {
 type Collected = ((Bytes, bool), (Bytes, bool));
 
 impl Running {
-    fn start(mut command: Command, idempotency_key: &str) -> io::Result<Self> {
+    fn start(mut command: Command, execution: &Execution<'_>) -> io::Result<Self> {
         command
-            .env("TENURE_IDEMPOTENCY_KEY", idempotency_key)
+            .env(KEY_VARIABLE, execution.idempotency_key)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
@@ -183,7 +207,7 @@ impl Running {
                 child,
                 group,
                 stdout: Capture::keep_beginning(stdout),
-                stderr: Capture::pass_on(stderr),
+                stderr: Capture::pass_on(stderr, execution.errors.clone()),
                 released: false,
             }),
             _ => Err(io::Error::other("the command has no pipes")),
@@ -215,6 +239,7 @@ impl Running {
         signals: &mut StopSignals,
         until: Instant,
     ) -> Result<Collected, Failure> {
+        self.stderr.hurry();
         if !self.read_pipes(call, signals, until).await? {
             self.kill_group();
             self.read_pipes(call, signals, Instant::now() + KILLED_PATIENCE).await?;
