@@ -2,7 +2,7 @@
 //! where its declaration says so. The order of things is what makes it safe, and stands here; each thing has a file.
 
 use tenure_core::{
-    effect::{Announcement, Disposition, EffectRecovery, Outcome, decide_announcement},
+    effect::{Announcement, Disposition, EffectRecovery, decide_announcement},
     limits::EFFECT_EXECUTIONS_MAX,
     reason::Reason,
     refusal::Refusal,
@@ -79,7 +79,10 @@ impl<'a> Performance<'a> {
     pub(super) async fn perform(&mut self, may_be_recorded: bool) -> Result<Answer, Stop> {
         let recorded = if may_be_recorded { self.look_up().await? } else { None };
         let announcement = decide_announcement(recorded.as_ref().map(|recorded| &recorded.last));
-        if let Some(other) = recorded.as_ref().filter(|recorded| self.is_other_and_open(recorded)) {
+        if let (Announcement::PerformAgain { .. } | Announcement::Probe { .. }, Some(other)) =
+            (announcement, &recorded)
+            && other.last.request != self.plan.digest
+        {
             return self.replace_other(other).await;
         }
         match (announcement, recorded) {
@@ -114,13 +117,8 @@ impl<'a> Performance<'a> {
         Ok(recorded)
     }
 
-    /// True where another command was announced, and there is no record that could answer for it.
-    fn is_other_and_open(&self, recorded: &RecordedAttempt) -> bool {
-        recorded.last.request != self.plan.digest && recorded.last.outcome == Outcome::Open
-    }
-
-    /// Another command under an open announcement would make its record a lie, and a probe would look for the wrong thing:
-    /// it is refused. Where nothing is mutated it is safe to say that what was announced did not happen.
+    /// Another command was announced, and there is no record that could answer for it. This one under that announcement would
+    /// make its record a lie, and its probe would look for the wrong thing: it is refused. Where nothing is mutated it is safe to say that what was announced did not happen.
     async fn replace_other(&mut self, other: &RecordedAttempt) -> Result<Answer, Stop> {
         let (key, attempt) = (&self.plan.key, other.last.attempt);
         if other.last.mutates {

@@ -219,6 +219,9 @@ async fn another_command_under_an_open_announcement_is_refused_where_something_i
         let mut call = Call::announce(&socket, other(&format!("{recovery:?}"), recovery)).await;
         assert_eq!(call.wait_until_refused().await, Reason::EffectMismatch, "{recovery:?}");
     }
+    fixture.book.set_effect(recorded("ask", EffectRecovery::Ask));
+    let mut ask = Call::announce(&socket, other("ask", EffectRecovery::Ask)).await;
+    assert_eq!(ask.wait_until_refused().await, Reason::EffectInDoubt, "a person decides");
     assert_eq!(count_appends(&fixture.book), 0);
     let reading = AnnounceEffect { read_only: true, ..other("read", EffectRecovery::Retry) };
     let mut call = Call::announce(&socket, reading).await;
