@@ -1,7 +1,10 @@
 //! The client: one for a whole program, cheap to clone. It asks one coordinator, and the next one where that does not
 //! answer. What must not be carried out twice is repeated only while it was certainly never sent.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use backon::Retryable as _;
 use tenure_core::limits::MESSAGE_MAX_BYTES;
@@ -18,7 +21,7 @@ use crate::{
 /// How patient a client is.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientOptions {
-    /// How much time a call may spend in pauses between attempts.
+    /// How much time a call may spend in pauses between attempts; after an answer that it cannot be done for the moment, in all.
     pub patience: Duration,
     /// How long one attempt may take.
     pub call_timeout: Duration,
@@ -72,16 +75,26 @@ impl Client {
         Ok(Self { endpoints: Endpoints::read(addresses)?, options })
     }
 
-    /// Asks until it is answered, refused, or patience runs out.
+    /// Asks until it is answered, refused, or patience runs out. A coordinator that says, late, that it cannot for the moment
+    /// has used patience up: every coordinator is asked once, and again only as long as there is some left.
     pub(crate) async fn call<T, F, Fut>(&self, repeat: Repeat, operation: F) -> Result<T, ClientError>
     where
         F: Fn(Channel) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        let attempt = || self.call_once(&operation);
+        let (begun, asked) = (Instant::now(), AtomicUsize::new(0));
+        let attempt = || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            self.call_once(&operation)
+        };
+        let is_left = |failure: &Failure| {
+            !matches!(failure, Failure::Away { .. })
+                || asked.load(Ordering::Relaxed) < self.endpoints.count()
+                || begun.elapsed() < self.options.patience
+        };
         attempt
             .retry(pauses(self.options.patience))
-            .when(|failure| may_repeat(repeat, failure))
+            .when(|failure| may_repeat(repeat, failure) && is_left(failure))
             .notify(|failure, _pause| self.leave(failure))
             .await
             .map_err(|failure| self.explain(repeat, failure))

@@ -61,6 +61,11 @@ impl Endpoints {
         &self.coordinators[place % self.coordinators.len()]
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.coordinators.len()
+    }
+
     /// Goes on to the next one, unless somebody else has already gone on from the one that failed.
     pub(crate) fn leave(&self, failed: usize) {
         let next = (failed + 1) % self.coordinators.len();

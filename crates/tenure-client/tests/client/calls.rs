@@ -80,6 +80,21 @@ async fn a_refusal_of_a_database_that_stays_away_is_handed_on_when_patience_runs
 }
 
 #[tokio::test]
+async fn late_answers_of_coordinators_that_cannot_use_patience_up_but_each_is_asked() {
+    let (patience, answers_after) =
+        (std::time::Duration::from_millis(300), std::time::Duration::from_millis(400));
+    let away = || Script { database_away: u32::MAX, answers_after, ..sealed(1) };
+    let (first, second) = (Server::start(away()).await, Server::start(away()).await);
+    let addresses = [first.address.to_string(), second.address.to_string()];
+    let options = ClientOptions { patience, ..ClientOptions::default() };
+    let client = Client::connect_with(&addresses, options).unwrap();
+    let error = client.get_job(JOB).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::DatabaseUnavailable);
+    let asked = [&first, &second].map(|server| u32::MAX - server.script().database_away);
+    assert_eq!(asked, [1, 1]);
+}
+
+#[tokio::test]
 async fn a_fleet_that_does_not_answer_is_said_to_be_unavailable_with_every_endpoint() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let options =

@@ -40,6 +40,8 @@ pub(crate) struct Script {
     pub(crate) answers_lost: u32,
     /// So many calls are refused because the database is away.
     pub(crate) database_away: u32,
+    /// How long it takes to answer what is asked of a job.
+    pub(crate) answers_after: std::time::Duration,
     /// What was asked.
     pub(crate) streams: Vec<u64>,
     pub(crate) output_requests: Vec<v1::ReadOutputRequest>,
@@ -117,6 +119,11 @@ impl Service {
             return Err(lost());
         }
         Ok(())
+    }
+
+    async fn wait_before_answer(&self) {
+        let pause = self.script().answers_after;
+        tokio::time::sleep(pause).await;
     }
 
     /// A stream of what is left, broken as the script says.
@@ -201,6 +208,7 @@ impl service::JobService for Service {
         &self,
         _request: Request<v1::GetJobRequest>,
     ) -> Result<Response<v1::GetJobResponse>, Status> {
+        self.wait_before_answer().await;
         self.misbehave()?;
         Ok(Response::new(v1::GetJobResponse { job: Some(self.job()) }))
     }
