@@ -173,6 +173,8 @@ impl Simulated {
                     say(Request::NotMine(NotMine { run: Some(run) }));
                 }
             }
+            // What it disowned, because the grant was lost with a connection, is fenced; nothing of it ever ran.
+            Response::Order(order) if order.run.as_ref() != self.held.as_ref().map(|held| &held.run) => {}
             Response::Order(order) => bail!("it was ordered {order:?}"),
             Response::OutputWritten(_) => {}
         }
