@@ -60,11 +60,6 @@ fn messages_that_are_sent_again_count_once() {
 }
 
 #[test]
-fn no_lease_is_lost_when_all_workers_reconnect_at_once() {
-    assert_row_holds(19);
-}
-
-#[test]
 fn jobs_start_without_any_notification() {
     assert_row_holds(28);
 }

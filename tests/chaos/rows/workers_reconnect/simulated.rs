@@ -172,6 +172,8 @@ impl Simulated {
                 for run in lost.runs.into_iter().filter(|run| Some(run) != mine) {
                     say(Request::NotMine(NotMine { run: Some(run) }));
                 }
+                // The credit went with the grant.
+                say(Request::Credits(Credits { more: u32::from(self.held.is_none()) }));
             }
             // What it disowned, because the grant was lost with a connection, is fenced; nothing of it ever ran.
             Response::Order(order) if order.run.as_ref() != self.held.as_ref().map(|held| &held.run) => {}
