@@ -42,9 +42,6 @@ pub(crate) const QUICK: &[&str] = &["--slots", "64", "--ttl", "5s"];
 /// For rows in which nobody may be declared dead.
 pub(crate) const PATIENT: &[&str] = &["--slots", "64", "--ttl", "30s"];
 
-/// The log line by which a coordinator says that a late write was refused.
-const FENCED_LINE: &str = "a late report is fenced";
-
 /// A fleet at work.
 pub(crate) struct Arena {
     pub(crate) cluster: Cluster,
@@ -335,7 +332,7 @@ impl Arena {
         Ok(Account {
             findings,
             recoveries: measure_recoveries(&histories, &self.faults),
-            fenced_writes: self.count_fenced_writes()?,
+            fenced_writes: u64::try_from(self.cluster.count_fenced_writes()?)?,
             remarks: std::mem::take(&mut self.remarks),
         })
     }
@@ -370,20 +367,6 @@ impl Arena {
             }
         })
         .await;
-    }
-
-    /// Late writes that coordinators refused, by their logs: a refusal leaves nothing in the database.
-    pub(crate) fn count_fenced_writes(&self) -> Result<u64> {
-        let mut count = 0;
-        for number in 1.. {
-            let path = self.cluster.log_path(&format!("c{number}"));
-            if !path.exists() {
-                break;
-            }
-            let log = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-            count += log.lines().filter(|line| line.contains(FENCED_LINE)).count();
-        }
-        Ok(count.try_into()?)
     }
 }
 

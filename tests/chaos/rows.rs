@@ -93,7 +93,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         number: 19,
         title: "a thousand workers reconnect at once",
-        quick: false,
+        quick: true,
         find_hindrance: nothing_hinders,
         make: |setting| Box::pin(workers_reconnect::make(setting)),
     },

@@ -68,3 +68,8 @@ fn jobs_start_without_any_notification() {
 fn worker_is_unharmed_by_children_that_misbehave() {
     assert_row_holds(30);
 }
+
+#[test]
+fn no_lease_is_lost_when_all_workers_reconnect_at_once() {
+    assert_row_holds(19);
+}

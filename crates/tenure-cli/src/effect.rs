@@ -199,11 +199,7 @@ impl Conversation<'_> {
                 self.remark(&warning);
             }
             match step {
-                EffectStep::Perform { attempt: _, idempotency_key, pause, stop_grace } => {
-                    tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
-                        _ = signals.next() => {}
-                    }
+                EffectStep::Perform { attempt: _, idempotency_key, stop_grace } => {
                     if signals.has_come() {
                         self.report_not_run().await;
                         continue;

@@ -33,6 +33,7 @@ mod jobs;
 mod journal;
 mod journal_line;
 mod output;
+mod parent_death;
 mod submit;
 mod submit_batch;
 mod verify;

@@ -61,6 +61,8 @@ pub struct Effect {
     pub value: Option<Bytes>,
     /// The code that its command exited with, where it failed with one.
     pub exit_code: Option<i32>,
+    /// True where what it returned was cut off before it was recorded.
+    pub truncated: bool,
     /// True where a person has to decide.
     pub undecided: bool,
 }
@@ -190,6 +192,7 @@ impl Effect {
             request_digest: read_request_digest("effects.request_digest", &given.request_digest)?,
             value: given.value,
             exit_code: given.exit_code,
+            truncated: given.truncated,
             undecided: given.undecided,
         })
     }

@@ -78,8 +78,6 @@ pub enum EffectStep {
         attempt: u32,
         /// For its environment.
         idempotency_key: String,
-        /// Wait so long before it starts.
-        pause: Duration,
         /// How long its output is waited for once it is gone and others hold the pipe. None: nothing was said.
         stop_grace: Option<Duration>,
     },
@@ -216,17 +214,11 @@ impl EffectRequest {
 
 fn read_step(told: Told) -> Result<EffectStep, InvalidField> {
     Ok(match told {
-        Told::Perform(now) => {
-            let read = |field, given: Option<prost_types::Duration>| {
-                given.map(|given| read_duration(field, &given)).transpose()
-            };
-            EffectStep::Perform {
-                attempt: now.attempt,
-                idempotency_key: now.idempotency_key,
-                pause: read("pause", now.pause)?.unwrap_or_default(),
-                stop_grace: read("stop_grace", now.stop_grace)?,
-            }
-        }
+        Told::Perform(now) => EffectStep::Perform {
+            attempt: now.attempt,
+            idempotency_key: now.idempotency_key,
+            stop_grace: now.stop_grace.map(|given| read_duration("stop_grace", &given)).transpose()?,
+        },
         Told::Probe(now) => EffectStep::Probe { idempotency_key: now.idempotency_key },
         Told::Done(done) => EffectStep::Done {
             attempt: done.attempt,

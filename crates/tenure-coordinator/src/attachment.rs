@@ -46,6 +46,7 @@ pub(crate) async fn serve_attachment(
         attached,
     };
     lost::look_for_lost_grants(&session.parts, &session.attached);
+    session.attached.request_look();
     let closing = session.attached.closing().clone();
     loop {
         tokio::select! {

@@ -17,7 +17,7 @@ use tenure_core::{
 };
 use tenure_proto::v1::{AttachResponse, attach_response::Message};
 use tenure_store::{AttachedTerm, Floors};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::refusals::OVERLOAD_RETRY;
@@ -35,7 +35,7 @@ pub(crate) struct Attached {
     outbound: mpsc::Sender<AttachResponse>,
     closing: CancellationToken,
     closed_because: OnceLock<Refusal>,
-    look: Arc<Semaphore>,
+    look: Notify,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Attached {
             outbound,
             closing: CancellationToken::new(),
             closed_because: OnceLock::new(),
-            look: Arc::new(Semaphore::new(1)),
+            look: Notify::new(),
         };
         (attached, messages)
     }
@@ -116,9 +116,15 @@ impl Attached {
         self.closed_because.get()
     }
 
-    /// Begins a look for what the worker does not know; none where one goes on, and it does until this is dropped.
-    pub(crate) fn begin_look(&self) -> Option<OwnedSemaphorePermit> {
-        self.look.clone().try_acquire_owned().ok()
+    /// The worker said which runs it holds: what it does not know is to be looked for. Where that goes on already it may have
+    /// missed this, so another look follows, and one alone however often this is called.
+    pub(crate) fn request_look(&self) {
+        self.look.notify_one();
+    }
+
+    /// Returns once a look was requested since the last return.
+    pub(crate) async fn await_look(&self) {
+        self.look.notified().await;
     }
 
     /// The worker wants more runs.
@@ -319,13 +325,20 @@ mod tests {
         assert!(attached.closing().is_cancelled());
     }
 
-    #[test]
-    fn of_looks_for_lost_grants_one_goes_on_at_a_time() {
+    #[tokio::test]
+    async fn a_look_that_is_requested_while_one_goes_on_follows_it() {
         let (attached, _messages) = attached(1);
-        let looking = attached.begin_look();
-        assert!(looking.is_some() && attached.begin_look().is_none());
-        drop(looking);
-        assert!(attached.begin_look().is_some());
+        attached.request_look();
+        attached.await_look().await;
+        // It goes on until the next wait.
+        attached.request_look();
+        attached.request_look();
+        attached.await_look().await;
+        tokio::select! {
+            biased;
+            () = attached.await_look() => panic!("what is requested twice is looked for once"),
+            () = std::future::ready(()) => {}
+        }
     }
 
     #[test]

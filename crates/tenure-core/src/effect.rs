@@ -25,8 +25,9 @@ mod key;
 mod request;
 
 pub use act::{ActRefused, EffectAct, EffectMark, Standing, follow_act};
+pub(crate) use announcement::answer_after;
 pub use announcement::{Announcement, LastAttempt, Outcome, decide_announcement};
-pub use doubt::{Doubt, DoubtRef, Doubts, StepsToUndo};
+pub use doubt::{Doubt, Doubts, EffectRef, StepsToUndo};
 pub use key::{EffectKey, InvalidKey};
 pub use request::EffectRequest;
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     chain::value_digest,
     effect::{
-        Compensation, Declared, Disposition, DoubtRef, EffectAct, EffectKey, EffectMark, EffectRecovery,
+        Compensation, Declared, Disposition, EffectAct, EffectKey, EffectMark, EffectRecovery, EffectRef,
     },
     handover::Cause,
     id::{
@@ -188,7 +188,7 @@ pub enum RecordKind {
     /// Effects are in doubt that nobody but a person can decide; the job is set aside.
     QuarantineDecided {
         /// The first of them.
-        effects: Vec<DoubtRef>,
+        effects: Vec<EffectRef>,
         /// How many there are in all.
         count: u64,
         /// What the job would have become.

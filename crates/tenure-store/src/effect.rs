@@ -33,6 +33,8 @@ pub struct EffectRow {
     pub value: Option<Vec<u8>>,
     /// The code that its command exited with, where it failed with one.
     pub exit_code: Option<i32>,
+    /// True where what it returned was cut off before it was recorded.
+    pub truncated: bool,
     /// True where the run that announced it holds the job and it has no outcome: no doubt yet.
     pub under_way: bool,
 }
@@ -149,8 +151,10 @@ struct StoredEffect {
 impl StoredEffect {
     fn into_effect(self, reader: Reader) -> Result<EffectRow, StoreError> {
         let request: Digest = reader.digest(&self.request)?;
+        let outcome = self.outcome_bytes.as_deref().map_or_else(RecordedEnd::default, RecordedEnd::read);
         Ok(EffectRow {
-            exit_code: self.outcome_bytes.as_deref().and_then(exit_code_of),
+            exit_code: outcome.exit_code,
+            truncated: outcome.truncated,
             key: reader.parse("key of an effect", self.key)?,
             last: LastAttempt {
                 attempt: from_integer(self.attempt),
@@ -171,11 +175,20 @@ impl StoredEffect {
     }
 }
 
-/// The exit code that the record of a failure names. A record that this release does not know names none.
-fn exit_code_of(bytes: &[u8]) -> Option<i32> {
-    match serde_json::from_slice::<Record>(bytes).ok()?.kind {
-        RecordKind::EffectFailed { exit_code, .. } => exit_code,
-        _ => None,
+/// What the record of an outcome says beside what its row has. One that this release does not know says nothing.
+#[derive(Default)]
+struct RecordedEnd {
+    exit_code: Option<i32>,
+    truncated: bool,
+}
+
+impl RecordedEnd {
+    fn read(bytes: &[u8]) -> Self {
+        match serde_json::from_slice::<Record>(bytes).map(|record| record.kind) {
+            Ok(RecordKind::EffectFailed { exit_code, .. }) => Self { exit_code, truncated: false },
+            Ok(RecordKind::EffectDone { truncated, .. }) => Self { exit_code: None, truncated },
+            Ok(_) | Err(_) => Self::default(),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::PgExecutor;
 use tenure_core::{
     chain::Head,
-    effect::{DoubtRef, Doubts, StepsToUndo},
+    effect::{Doubts, EffectRef, StepsToUndo},
     id::{Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term},
     limits::DOUBTS_MAX,
     plan::{JobFacts, LeaseFacts},
@@ -215,7 +215,7 @@ struct StoredEffects {
     doubts: Vec<StoredDoubt>,
     in_doubt: u64,
     undecided: u64,
-    steps: Vec<DoubtRef>,
+    steps: Vec<EffectRef>,
     to_undo: u64,
 }
 

@@ -1,7 +1,7 @@
 //! What really happened, from witnesses that the fleet does not control: the repository, the ledger's file, the rows of the
 //! database, and the files that the agents' own children append to.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use tenure_testkit::{
@@ -84,7 +84,7 @@ impl Evidence {
             jobs: found,
             ledger_entries: entries.len(),
             pushed_branches: repository.count_pushed()?,
-            fenced_writes: count_logged(fleet, "a late report is fenced")?,
+            fenced_writes: fleet.cluster.count_fenced_writes()?,
             recoveries,
             findings: witnesses.check().await?,
         })
@@ -122,14 +122,4 @@ async fn read_states(fleet: &Fleet) -> Result<BTreeMap<uuid::Uuid, String>> {
     let rows: Vec<(uuid::Uuid, String)> =
         sqlx::query_as("SELECT job, state FROM jobs").fetch_all(&fleet.cluster.database).await?;
     Ok(rows.into_iter().collect())
-}
-
-/// How many lines of the coordinators' logs have these words.
-pub(crate) fn count_logged(fleet: &Fleet, words: &str) -> Result<usize> {
-    let mut logged = 0;
-    for name in ["c1", "c2"] {
-        let log = fs::read_to_string(fleet.cluster.log_path(name))?;
-        logged += log.lines().filter(|line| line.contains(words)).count();
-    }
-    Ok(logged)
 }

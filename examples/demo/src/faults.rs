@@ -62,7 +62,7 @@ async fn freeze_a_worker(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Fault> {
     fleet.proxy.treat(Treatment::Pass);
     fleet.cluster.thaw_worker(BEHIND_PROXY)?;
     println!("thawed worker {BEHIND_PROXY}: whatever it still has to say about these jobs is late");
-    wait_for_log(fleet, "a late report is fenced").await?;
+    wait_for_fence(fleet).await?;
     Ok(fault)
 }
 
@@ -130,11 +130,11 @@ async fn wait_until_held_by_others(fleet: &Fleet, worker: &str) -> Result<()> {
     }
 }
 
-/// Waits until a coordinator has logged these words.
-async fn wait_for_log(fleet: &Fleet, words: &str) -> Result<()> {
+/// Waits until a coordinator has refused something late.
+async fn wait_for_fence(fleet: &Fleet) -> Result<()> {
     let until = Instant::now() + PATIENCE;
-    while crate::evidence::count_logged(fleet, words)? == 0 {
-        ensure!(Instant::now() < until, "no coordinator logged {words:?}");
+    while fleet.cluster.count_fenced_writes()? == 0 {
+        ensure!(Instant::now() < until, "nothing late was refused");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())

@@ -6,7 +6,13 @@
 
 mod simulated;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Result, bail, ensure};
 use tenure_postgres::Options;
@@ -38,15 +44,21 @@ pub(crate) async fn make(setting: Setting) -> Result<Account> {
     let count = if setting.short { WORKERS_SHORT } else { WORKERS };
     let (end_runs, told) = watch::channel(false);
     let door = Arc::new(Semaphore::new(AT_A_TIME));
+    let holding = Arc::new(AtomicI64::new(0));
     let mut workers = JoinSet::new();
     for number in 0..count {
-        let worker =
-            Simulated::new(format!("sim{number}"), proxy.endpoint(), Arc::clone(&door), told.clone());
+        let (door, holding) = (Arc::clone(&door), Arc::clone(&holding));
+        let worker = Simulated::new(format!("sim{number}"), proxy.endpoint(), door, told.clone(), holding);
         workers.spawn(worker.live());
     }
     wait_for_attached(&arena, &mut workers, count, 1).await?;
     arena.submit_batch("simulated", usize::try_from(count)?).await?;
-    wait_for_jobs(&arena, count, "running").await;
+    // In their hands, not only claimed: what is cut on its way is lost and given back, which is another matter.
+    wait_for("every worker to hold its run", PATIENCE, async || {
+        let now = holding.load(Ordering::Relaxed);
+        if now == count { Ok(()) } else { Err(now) }
+    })
+    .await;
 
     let mut slowest = Duration::ZERO;
     for attach in 2..=3 {

@@ -9,11 +9,11 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
-use rustix::process::{Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process};
 use tenure_core::{reason::Reason, refusal::Refusal};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, parent_death::bind_to_parent};
 
 /// A part of the fleet.
 pub(super) struct Part {
@@ -75,22 +75,4 @@ impl Part {
 fn last_line(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()
-}
-
-/// Has the kernel kill the child when the thread that starts it ends; that thread runs for as long as this program.
-#[expect(unsafe_code, reason = "pre_exec is the only way to run prctl in the child")]
-fn bind_to_parent(command: &mut Command) {
-    let parent = getpid();
-    // SAFETY: between fork and exec only prctl and getppid run, which are async-signal-safe, and nothing is allocated.
-    unsafe {
-        command.pre_exec(move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // A parent that ended before the line above is no longer the parent, and no signal will ever come.
-            if getppid() == Some(parent) {
-                Ok(())
-            } else {
-                Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()))
-            }
-        });
-    }
 }

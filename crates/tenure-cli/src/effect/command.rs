@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tenure_client::run_effect::{CommandEnd, EffectCall};
 use tenure_core::{effect::Disposition, limits::EFFECT_PROBE_TIMEOUT, reason::Reason, refusal::Refusal};
 use tokio::{
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{EXIT_REFUSED, capture::Capture, errors::Errors, refuse, signals::StopSignals};
-use crate::failure::Failure;
+use crate::{failure::Failure, parent_death::bind_to_parent};
 
 /// What a probe exits with where it did not happen.
 const PROBE_DID_NOT_HAPPEN: i32 = 10;
@@ -199,7 +199,8 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        die_with_this_program(&mut command);
+        // A command that nobody speaks for would go on unrecorded.
+        bind_to_parent(&mut command);
         let mut child = command.spawn()?;
         let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         match (pid, child.stdout.take(), child.stderr.take()) {
@@ -310,25 +311,6 @@ pub(super) fn fail(doing: &str, error: &io::Error) -> Failure {
 fn interrupted() -> Failure {
     let said = "the worker said something while the command ran";
     Failure::from(Refusal::new(Reason::Internal, said)).with_exit(EXIT_REFUSED)
-}
-
-/// Has the kernel kill the command when this program ends, however it ends: a command that nobody speaks for would go on
-/// unrecorded.
-#[expect(unsafe_code, reason = "pre_exec is the only way to run prctl in the child")]
-fn die_with_this_program(command: &mut Command) {
-    let parent = getpid();
-    // SAFETY: between fork and exec only prctl and getppid run, which are async-signal-safe, and nothing is allocated.
-    unsafe {
-        command.pre_exec(move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // A parent that ended before the line above is no longer the parent, and no signal will ever come.
-            if getppid() == Some(parent) {
-                Ok(())
-            } else {
-                Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()))
-            }
-        });
-    }
 }
 
 #[cfg(test)]

@@ -33,17 +33,25 @@ const RECORDS_LOOKED_AT: u64 = 16;
 /// How often a journal that moves meanwhile is looked at again.
 const LOOKS_MAX: u32 = 8;
 
-/// Looks for the leases of the worker's term that it did not name, in a task of its own: neither its stream nor its renewals
-/// wait for the database. Where it is being looked already, the next renewal looks again.
+/// Looks for the leases of the worker's term that it did not name, as often as that is requested and until its stream ends,
+/// in a task of its own: neither the stream nor its renewals wait for the database.
 pub(super) fn look_for_lost_grants(parts: &Parts, attached: &Arc<Attached>) {
-    let Some(looking) = attached.begin_look() else { return };
     let (task_parts, attached) = (parts.clone(), attached.clone());
     parts.tasks.spawn(async move {
-        if let Err(unanswered) = within(name_lost_grants(&task_parts, &attached)).await {
-            tracing::debug!(worker = %attached.worker, %unanswered, "could not look for lost grants");
+        while requested(&attached).await {
+            if let Err(unanswered) = within(name_lost_grants(&task_parts, &attached)).await {
+                tracing::debug!(worker = %attached.worker, %unanswered, "could not look for lost grants");
+            }
         }
-        drop(looking);
     });
+}
+
+/// True once a look is requested, false once the stream ends.
+async fn requested(attached: &Attached) -> bool {
+    tokio::select! {
+        () = attached.closing().cancelled() => false,
+        () = attached.await_look() => true,
+    }
 }
 
 /// Asks the worker about the leases of its term that it did not name, and could have.

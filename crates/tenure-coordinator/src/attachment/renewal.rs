@@ -12,7 +12,7 @@ use tenure_proto::{
 use tenure_store::{Renewal, Standing};
 use tokio::sync::mpsc;
 
-use super::{lost, write_order};
+use super::write_order;
 use crate::{
     attachments::Attached, coordinator::Parts, lane::work::StandingNotice, patience::within,
     refusals::refuse_store, wake::OrderKind,
@@ -69,7 +69,7 @@ async fn answer_renewal(parts: &Parts, attached: &Arc<Attached>, renew: v1::Rene
             attached.send(Message::Renewed(write_renewal(renew.no, renewal)));
             if alive {
                 offer_again(parts, attached);
-                lost::look_for_lost_grants(parts, attached);
+                attached.request_look();
             }
         }
         Err(error) => attached.close(refuse_store(&error)),

@@ -147,6 +147,7 @@ fn write_effect(row: EffectRow) -> v1::Effect {
         request_digest: row.last.request.0.to_vec().into(),
         value: write_value(row.value),
         exit_code: row.exit_code,
+        truncated: row.truncated,
         undecided,
     }
 }

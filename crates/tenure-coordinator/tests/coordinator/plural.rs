@@ -1,7 +1,10 @@
 //! Several coordinators on one database: what happens at one is known at the others at once, and by the poll where nothing is
 //! heard. The polls are so long that whatever arrives within a test's patience was pushed.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use sqlx::postgres::PgListener;
 use tenure_coordinator::{Coordinator, CoordinatorOptions, RunningCoordinator};
@@ -44,6 +47,9 @@ async fn grant_once(fleet: &Fleet, worker: &mut Worker) {
     assert_eq!(grant.run.clone().unwrap().job_id, job);
     applied(worker.end(&grant, 1, How::ExitCode(0)).await);
 }
+
+/// The shortest that there is.
+const DEAF_TTL: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn a_job_that_was_submitted_at_one_coordinator_starts_at_another_without_a_poll() {
@@ -118,9 +124,10 @@ async fn a_coordinator_where_nothing_happens_sends_nothing() {
     let mut worker = Worker::start(&fleet, "w1", 1).await;
     grant_once(&fleet, &mut worker).await;
     let job = fleet.submit("plain").await;
-    hear_until(&mut listener, |payload| payload.contains(r#""ready":true"#)).await;
-    store.send_notifications(&["begin".to_owned()]).await.unwrap();
-    hear_until(&mut listener, |payload| payload == "begin").await;
+    // What is told of a cancelled job is told after all the rest, and names it.
+    let last = fleet.submit("plain").await;
+    fleet.cancel(&last).await.unwrap();
+    hear_until(&mut listener, |payload| payload.contains(&last)).await;
     for round in 0..20 {
         // Each answer took a look at the database, and the polls went on meanwhile.
         worker.renew(None).await;
@@ -211,33 +218,47 @@ async fn a_poll_out_of_bounds_is_refused() {
 }
 
 #[tokio::test]
-async fn a_worker_that_hears_no_answer_is_deaf_and_its_term_is_closed_however_often_it_beats() {
+async fn a_worker_that_hears_no_answer_is_deaf_and_ten_ttls_of_beats_renew_nothing_while_its_term_is_closed()
+{
     let fleet = Fleet::start().await;
     let pool = fleet.pool().await;
-    let ttl = prost_types::Duration { seconds: 5, nanos: 0 };
+    let ttl = prost_types::Duration { seconds: DEAF_TTL.as_secs().try_into().unwrap(), nanos: 0 };
     let introduction = v1::RegisterWorkerRequest { ttl: Some(ttl), ..introduction("w1") };
     let registration = register(&fleet.channel, introduction).await;
     let mut worker = Worker::attach(&fleet.channel, &registration).await.unwrap();
     let last_heard = registration.answer;
-    let mut expiries = Vec::new();
-    loop {
+    let mut deaf_since = None;
+    let mut seen = Vec::new();
+    while deaf_since.is_none_or(|since: Instant| since.elapsed() < 10 * DEAF_TTL) {
+        wait_for_next_beat().await;
         // It echoes what it heard before the answers stopped coming.
         worker.registration.answer = last_heard;
         let outcome = worker.renew(None).await.outcome.unwrap();
-        match outcome {
-            v1::renewed::Outcome::Renewed(_) => assert!(expiries.is_empty(), "a deaf worker was renewed"),
-            v1::renewed::Outcome::Deaf(_) => {
-                let expires: String =
-                    sqlx::query_scalar("SELECT expires_at::text FROM terms WHERE worker = 'w1'")
-                        .fetch_one(&pool)
-                        .await
-                        .unwrap();
-                expiries.push(expires);
+        let heard = match outcome {
+            v1::renewed::Outcome::Renewed(_) => {
+                assert!(seen.is_empty(), "a deaf worker was renewed after {seen:?}");
+                continue;
             }
-            v1::renewed::Outcome::Closed(_) => break,
-        }
+            v1::renewed::Outcome::Deaf(_) => "deaf",
+            v1::renewed::Outcome::Closed(_) => "closed",
+        };
+        let term: (String, bool) =
+            sqlx::query_as("SELECT expires_at::text, closed_at IS NOT NULL FROM terms WHERE worker = 'w1'")
+                .fetch_one(&pool)
+                .await
+                .unwrap();
+        deaf_since.get_or_insert_with(Instant::now);
+        seen.push((heard, term));
     }
-    assert!(expiries.len() > 10, "{} beats of a deaf worker were answered", expiries.len());
-    expiries.dedup();
+    let expiries: BTreeSet<&String> = seen.iter().map(|(_, (expires, _))| expires).collect();
     assert_eq!(expiries.len(), 1, "{expiries:?}");
+    assert_eq!(seen.first().unwrap().0, "deaf");
+    let (heard, (_, closed)) = seen.last().unwrap();
+    assert_eq!((*heard, *closed), ("closed", true));
+    assert!(seen.len() > 10, "{} beats were answered", seen.len());
+}
+
+/// More often than a worker renews, so that many fall into each ttl.
+async fn wait_for_next_beat() {
+    tokio::time::sleep(DEAF_TTL / 10).await;
 }

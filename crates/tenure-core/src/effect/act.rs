@@ -84,18 +84,6 @@ impl EffectAct {
     }
 }
 
-impl Standing {
-    /// True where the next attempt may be announced.
-    const fn may_be_repeated(self) -> bool {
-        match self.outcome {
-            Outcome::Failed(Disposition::DidNotHappen) | Outcome::Reconciled(Disposition::DidNotHappen) => {
-                true
-            }
-            Outcome::Open | Outcome::Done | Outcome::Failed(_) | Outcome::Reconciled(_) => false,
-        }
-    }
-}
-
 /// What stands under the key after the record, where what stands before it admits it: a first announcement needs nothing, a
 /// further one that the attempt before did not happen; an outcome needs an attempt without one; a verdict needs an attempt
 /// in doubt, whether it has no outcome, failed so, or could not be found out about: somebody may yet find out. In doubt
@@ -112,7 +100,10 @@ pub fn follow_act(last: Option<Standing>, mark: &EffectMark) -> Result<Standing,
         EffectAct::Announced { declared, .. } => {
             let may = match last {
                 None => mark.attempt == 1,
-                Some(last) => last.may_be_repeated() && last.attempt.checked_add(1) == Some(mark.attempt),
+                Some(last) => {
+                    last.outcome.happened() == Some(false)
+                        && last.attempt.checked_add(1) == Some(mark.attempt)
+                }
             };
             let recovery = declared.recovery;
             may.then_some(Standing { attempt: mark.attempt, outcome: Outcome::Open, recovery })

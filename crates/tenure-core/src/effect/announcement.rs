@@ -147,23 +147,29 @@ pub enum Announcement {
 /// Answers an announcement.
 #[must_use]
 pub const fn decide_announcement(last: Option<&LastAttempt>) -> Announcement {
-    let Some(last) = last else { return Announcement::Announce { attempt: 1 } };
-    let attempt = last.attempt;
-    match last.outcome {
+    match last {
+        None => Announcement::Announce { attempt: 1 },
+        Some(last) => answer_after(last.attempt, last.outcome, last.recovery),
+    }
+}
+
+/// The answer where the last attempt ended so, and was declared with this recovery.
+pub(crate) const fn answer_after(attempt: u32, outcome: Outcome, recovery: EffectRecovery) -> Announcement {
+    match outcome {
         Outcome::Done | Outcome::Reconciled(Disposition::Landed) => Announcement::Done,
         Outcome::Failed(Disposition::Landed) => Announcement::FailedForGood,
         Outcome::Failed(Disposition::DidNotHappen) | Outcome::Reconciled(Disposition::DidNotHappen) => {
             Announcement::Announce { attempt: attempt + 1 }
         }
         Outcome::Reconciled(Disposition::InDoubt) => Announcement::Undecided,
-        Outcome::Failed(Disposition::InDoubt) => match last.recovery {
+        Outcome::Failed(Disposition::InDoubt) => match recovery {
             EffectRecovery::Probe => Announcement::Probe { attempt },
             // After a recorded outcome an attempt is never performed again.
             EffectRecovery::Retry | EffectRecovery::Idempotent | EffectRecovery::Ask => {
                 Announcement::Undecided
             }
         },
-        Outcome::Open => match last.recovery {
+        Outcome::Open => match recovery {
             EffectRecovery::Retry | EffectRecovery::Idempotent => Announcement::PerformAgain { attempt },
             EffectRecovery::Probe => Announcement::Probe { attempt },
             EffectRecovery::Ask => Announcement::Undecided,

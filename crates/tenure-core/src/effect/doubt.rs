@@ -30,14 +30,14 @@ pub struct Doubts {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StepsToUndo {
     /// The first of them, at most `limits::DOUBTS_MAX`.
-    pub listed: Vec<DoubtRef>,
+    pub listed: Vec<EffectRef>,
     /// How many there are in all.
     pub count: u64,
 }
 
 /// An effect as a record names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DoubtRef {
+pub struct EffectRef {
     /// Its key.
     pub key: EffectKey,
     /// Its attempt, from 1.
@@ -60,8 +60,8 @@ impl Doubt {
 
     /// The form in a record.
     #[must_use]
-    pub fn to_ref(&self) -> DoubtRef {
-        DoubtRef { key: self.key.clone(), attempt: self.last.attempt }
+    pub fn to_ref(&self) -> EffectRef {
+        EffectRef { key: self.key.clone(), attempt: self.last.attempt }
     }
 }
 

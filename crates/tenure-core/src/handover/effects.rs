@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    effect::{Disposition, EffectKey, EffectMark, EffectRecovery, Outcome},
+    effect::{Announcement, EffectKey, EffectMark, EffectRecovery, Outcome, answer_after},
     id::{Run, Seq},
     limits::{HANDOVER_EFFECT_OUTPUT_MAX_BYTES, HANDOVER_EFFECTS_MAX_BYTES},
     record::{Record, RecordKind},
@@ -102,20 +102,12 @@ impl EffectsKept {
 
 /// As an announcement will be answered.
 const fn state_of(outcome: Outcome, recovery: EffectRecovery) -> EarlierState {
-    match (outcome, recovery) {
-        (Outcome::Done | Outcome::Reconciled(Disposition::Landed), _) => EarlierState::Done,
-        (Outcome::Failed(Disposition::Landed), _) => EarlierState::Landed,
-        (Outcome::Failed(Disposition::DidNotHappen) | Outcome::Reconciled(Disposition::DidNotHappen), _) => {
-            EarlierState::DidNotHappen
-        }
-        (Outcome::Open | Outcome::Failed(Disposition::InDoubt), EffectRecovery::Probe)
-        | (Outcome::Open, EffectRecovery::Retry | EffectRecovery::Idempotent) => EarlierState::InDoubt,
-        (Outcome::Open, EffectRecovery::Ask)
-        | (
-            Outcome::Failed(Disposition::InDoubt),
-            EffectRecovery::Retry | EffectRecovery::Idempotent | EffectRecovery::Ask,
-        )
-        | (Outcome::Reconciled(Disposition::InDoubt), _) => EarlierState::Undecided,
+    match answer_after(1, outcome, recovery) {
+        Announcement::Done => EarlierState::Done,
+        Announcement::FailedForGood => EarlierState::Landed,
+        Announcement::Announce { .. } => EarlierState::DidNotHappen,
+        Announcement::PerformAgain { .. } | Announcement::Probe { .. } => EarlierState::InDoubt,
+        Announcement::Undecided => EarlierState::Undecided,
     }
 }
 
@@ -133,36 +125,6 @@ fn shorten(value: &[u8]) -> (Option<String>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        effect::{Announcement, LastAttempt, decide_announcement},
-        id::Digest,
-    };
-
-    #[test]
-    fn an_effect_is_told_as_it_will_be_answered() {
-        for recovery in EffectRecovery::ALL.iter().copied() {
-            for outcome in Outcome::ALL.iter().copied() {
-                let last = LastAttempt {
-                    attempt: 1,
-                    run: Run(1),
-                    announced: Seq(4),
-                    since: Timestamp::UNIX_EPOCH,
-                    recovery,
-                    mutates: true,
-                    request: Digest::of(b"push"),
-                    outcome,
-                };
-                let expected = match decide_announcement(Some(&last)) {
-                    Announcement::Done => EarlierState::Done,
-                    Announcement::FailedForGood => EarlierState::Landed,
-                    Announcement::Announce { .. } => EarlierState::DidNotHappen,
-                    Announcement::PerformAgain { .. } | Announcement::Probe { .. } => EarlierState::InDoubt,
-                    Announcement::Undecided => EarlierState::Undecided,
-                };
-                assert_eq!(state_of(outcome, recovery), expected, "{outcome:?} {recovery:?}");
-            }
-        }
-    }
 
     #[test]
     fn an_output_is_shortened_at_a_letter() {

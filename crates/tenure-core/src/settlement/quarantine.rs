@@ -4,7 +4,7 @@
 //! meets the doubt. Neighbours: `judgement` and `run_end` ask, `effect` says what a doubt is.
 
 use crate::{
-    effect::{DoubtRef, EffectKey},
+    effect::{EffectKey, EffectRef},
     id::Epoch,
     job::{self, Event, Outcome, State},
     plan::{JobFacts, Plan},
@@ -93,7 +93,7 @@ pub(super) fn quarantine_doubts(
 
 /// Why a job is set aside.
 struct Aside<'a> {
-    effects: Vec<DoubtRef>,
+    effects: Vec<EffectRef>,
     count: u64,
     instead_of: State,
     reason: &'a str,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    effect::{self, Disposition, DoubtRef, Doubts, EffectRecovery, StepsToUndo},
+    effect::{self, Disposition, Doubts, EffectRecovery, EffectRef, StepsToUndo},
     factory::{
         automatic, crashed, doubts, facts, interrupted, lease, person, run_started, running, salted, second,
         unaccounted,
@@ -433,7 +433,7 @@ fn a_success_that_is_set_aside_keeps_its_result_and_says_what_is_in_doubt() {
 
 #[test]
 fn a_cancel_that_would_have_to_undo_something_is_set_aside_and_names_it() {
-    let step = |key: &str| DoubtRef { key: key.parse().unwrap(), attempt: 1 };
+    let step = |key: &str| EffectRef { key: key.parse().unwrap(), attempt: 1 };
     let steps = StepsToUndo { listed: ["a", "b", "c", "d"].map(step).to_vec(), count: 21 };
     let waiting = JobFacts { steps: steps.clone(), ..facts(State::Ready) };
     let plan = cancel(&waiting, Epoch(1), Vec::new()).unwrap();

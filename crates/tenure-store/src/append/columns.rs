@@ -64,7 +64,7 @@ impl<'a> JobColumns<'a> {
     pub(super) fn of(batch: &'a [Append], groups: &[Group]) -> Self {
         let mut columns = Self::default();
         for group in groups {
-            let members: Vec<_> = group.members.iter().map(|&index| &batch[index]).collect();
+            let members: Vec<_> = group.appends(batch).collect();
             if let (Some(first), Some(last)) = (members.first(), members.last()) {
                 columns.push_position(group.no, first, last);
                 columns.push_lease_and_ready(last);
@@ -128,7 +128,7 @@ impl<'a> RecordColumns<'a> {
     pub(super) fn of(batch: &'a [Append], groups: &[Group]) -> Self {
         let mut columns = Self::default();
         for group in groups {
-            for append in group.members.iter().map(|&index| &batch[index]) {
+            for append in group.appends(batch) {
                 columns.push(group.no, append);
             }
         }

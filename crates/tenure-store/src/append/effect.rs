@@ -39,7 +39,7 @@ impl<'a> EffectColumns<'a> {
     pub(super) fn of(batch: &'a [Append], groups: &[Group]) -> Self {
         let mut columns = Self::default();
         for group in groups {
-            for append in group.members.iter().map(|&index| &batch[index]) {
+            for append in group.appends(batch) {
                 columns.push_append(group.no, append);
             }
         }

@@ -21,6 +21,13 @@ pub(super) struct Group {
     pub(super) members: Vec<usize>,
 }
 
+impl Group {
+    /// Its appends, in the order of the chain.
+    pub(super) fn appends<'a>(&self, batch: &'a [Append]) -> impl Iterator<Item = &'a Append> {
+        self.members.iter().map(|&index| &batch[index])
+    }
+}
+
 /// What comes of a group for the job's row.
 #[derive(Debug, Default)]
 pub(super) struct JoinedChange {

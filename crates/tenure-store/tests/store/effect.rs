@@ -45,7 +45,7 @@ pub(crate) fn outcome(name: &str, attempt: u32, outcome: Outcome) -> Draft {
             key,
             attempt,
             output,
-            truncated: false,
+            truncated: true,
         }),
         Outcome::Failed(disposition) => Draft::with_value(salted(b"no"), |error| RecordKind::EffectFailed {
             key,
@@ -246,6 +246,7 @@ async fn rows_follow_from_records_and_tell_what_was_declared_and_what_came_of_it
     fleet.append(holder.say(vec![outcome("push", 2, Outcome::Done)])).await;
     let [first, second] = &rows(&fleet, holder.job).await[..] else { panic!("two attempts") };
     assert_eq!((first.exit_code, first.value.as_deref()), (Some(3), Some(&b"no"[..])));
+    assert_eq!((first.truncated, second.truncated), (false, true));
     assert_eq!((first.last.announced, first.outcome_seq), (Seq(4), Some(Seq(5))));
     assert_eq!((second.exit_code, second.value.as_deref()), (None, Some(&b"the output"[..])));
     assert_eq!((second.last.recovery, second.last.mutates), (EffectRecovery::Idempotent, false));

@@ -19,6 +19,9 @@ use serde::Deserialize;
 
 use super::{Cluster, PATIENCE, POLL, pid_of, stop};
 
+/// What a coordinator logs for each late write that it refused.
+const FENCED_LINE: &str = "a late report is fenced";
+
 /// A coordinator: its process while it has one, and where it serves.
 pub(super) struct Coordinator {
     process: Option<Child>,
@@ -156,6 +159,20 @@ impl Cluster {
     pub fn coordinator_pid(&self, name: &str) -> Result<Pid> {
         let process = self.find_coordinator(name)?.process.as_ref();
         pid_of(process.with_context(|| format!("coordinator {name} is dead"))?)
+    }
+
+    /// How many late writes the coordinators refused, by their logs: a refusal leaves nothing in the database.
+    ///
+    /// # Errors
+    /// A log cannot be read.
+    pub fn count_fenced_writes(&self) -> Result<usize> {
+        let mut count = 0;
+        for name in self.coordinators.keys() {
+            let path = self.log_path(name);
+            let log = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+            count += log.lines().filter(|line| line.contains(FENCED_LINE)).count();
+        }
+        Ok(count)
     }
 
     /// Sends SIGKILL to a coordinator and reaps it.

@@ -40,7 +40,7 @@ impl Answer {
     /// It was done before.
     pub(super) fn done_before(recorded: RecordedAttempt) -> Self {
         let output = recorded.value.unwrap_or_default();
-        let how = How::Done { output, truncated: false };
+        let how = How::Done { output, truncated: recorded.truncated };
         Self { attempt: recorded.last.attempt, how, read_back: true }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct RecordedAttempt {
     /// Its output or its error. None: it has none, or it was erased.
     pub(super) value: Option<Bytes>,
     pub(super) exit_code: Option<i32>,
+    /// True where the output was cut off before it was recorded.
+    pub(super) truncated: bool,
 }
 
 /// The look-ups of one run.
@@ -109,7 +111,8 @@ fn read_attempt(given: &v1::Effect) -> Result<RecordedAttempt, InvalidField> {
         request: read_request_digest("request_digest", &given.request_digest)?,
         outcome: read_outcome(given)?,
     };
-    Ok(RecordedAttempt { last, value: given.value.clone(), exit_code: given.exit_code })
+    let (value, exit_code, truncated) = (given.value.clone(), given.exit_code, given.truncated);
+    Ok(RecordedAttempt { last, value, exit_code, truncated })
 }
 
 fn read_outcome(given: &v1::Effect) -> Result<Outcome, InvalidField> {

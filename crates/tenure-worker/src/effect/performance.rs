@@ -191,9 +191,7 @@ impl<'a> Performance<'a> {
     async fn run_command(&mut self, attempt: u32) -> Result<EndedCommand, Stop> {
         let idempotency_key = self.expect_command();
         let stop_grace = Some(write_duration(self.effects.stop_grace));
-        self.caller
-            .tell(Told::Perform(PerformNow { attempt, idempotency_key, pause: None, stop_grace }))
-            .await?;
+        self.caller.tell(Told::Perform(PerformNow { attempt, idempotency_key, stop_grace })).await?;
         loop {
             match self.caller.hear().await? {
                 Said::Started(started) => {

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::json;
 use tenure_core::{
-    effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery},
+    effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery, EffectRequest},
     id::Digest,
     limits,
     reason::Reason,
@@ -125,12 +124,12 @@ fn compose_request(
     given: &v1::AnnounceEffect,
     redactor: &Redactor,
 ) -> Result<Bytes, Refusal> {
-    let mut request = json!({ "command": command });
-    for (name, text) in [("undo", &given.undo), ("probe", &given.probe)] {
-        if !text.is_empty() {
-            request[name] = redactor.redact_text(text).into();
-        }
-    }
+    let given_text = |text: &str| (!text.is_empty()).then(|| redactor.redact_text(text));
+    let request = EffectRequest {
+        command: command.to_vec(),
+        undo: given_text(&given.undo),
+        probe: given_text(&given.probe),
+    };
     let request = serde_json::to_vec(&request).map_err(unwritable)?;
     let (size, limit) = (request.len(), limits::EFFECT_REQUEST_MAX_BYTES);
     if size > limit {

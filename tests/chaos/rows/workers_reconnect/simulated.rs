@@ -3,7 +3,13 @@
 //!
 //! Whatever it may not survive (a closed term, a run that is taken away) is an error, and with it the row's.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
 use rand::RngExt as _;
@@ -30,6 +36,8 @@ pub(super) struct Simulated {
     door: Arc<Semaphore>,
     /// True once it is to end its run.
     told: watch::Receiver<bool>,
+    /// How many workers have a run in their hands.
+    holding: Arc<AtomicI64>,
     term: u64,
     secret: Vec<u8>,
     echo: u64,
@@ -57,8 +65,10 @@ impl Simulated {
         endpoint: String,
         door: Arc<Semaphore>,
         told: watch::Receiver<bool>,
+        holding: Arc<AtomicI64>,
     ) -> Self {
-        Self { name, endpoint, door, told, term: 0, secret: Vec::new(), echo: 0, renewals: 0, held: None }
+        let (term, secret, echo, renewals, held) = (0, Vec::new(), 0, 0, None);
+        Self { name, endpoint, door, told, holding, term, secret, echo, renewals, held }
     }
 
     /// Registers, and stays attached until its run has ended.
@@ -172,11 +182,7 @@ impl Simulated {
                 for run in lost.runs.into_iter().filter(|run| Some(run) != mine) {
                     say(Request::NotMine(NotMine { run: Some(run) }));
                 }
-                // The credit went with the grant.
-                say(Request::Credits(Credits { more: u32::from(self.held.is_none()) }));
             }
-            // What it disowned, because the grant was lost with a connection, is fenced; nothing of it ever ran.
-            Response::Order(order) if order.run.as_ref() != self.held.as_ref().map(|held| &held.run) => {}
             Response::Order(order) => bail!("it was ordered {order:?}"),
             Response::OutputWritten(_) => {}
         }
@@ -189,6 +195,7 @@ impl Simulated {
             bail!("it holds {:?} and was granted {run:?}", held.run);
         }
         self.held = Some(Held { run, seq: grant.seq });
+        self.holding.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
