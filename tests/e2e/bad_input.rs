@@ -23,6 +23,7 @@ async fn count_jobs(fleet: &Fleet) -> i64 {
     row.0
 }
 
+/// Provokes `UNKNOWN_AGENT`, `INPUT_TOO_LARGE`, `INVALID_ARGUMENT` and `KEY_REUSED`.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_submissions_name_their_reason_and_store_nothing() {
     let fleet = Fleet::start(AGENTS, &[]).await;
@@ -40,6 +41,7 @@ async fn refused_submissions_name_their_reason_and_store_nothing() {
     assert_eq!(count_jobs(&fleet).await, 1);
 }
 
+/// Provokes `JOB_ID_INVALID` and `JOB_NOT_FOUND`.
 #[tokio::test(flavor = "multi_thread")]
 async fn job_ids_that_name_no_job_are_refused() {
     let fleet = Fleet::start(AGENTS, &[]).await;
@@ -50,6 +52,7 @@ async fn job_ids_that_name_no_job_are_refused() {
     assert_eq!(refused("01890000-0000-7000-8000-000000000000"), "JOB_NOT_FOUND");
 }
 
+/// Provokes `DATABASE_UNAVAILABLE`.
 #[tokio::test(flavor = "multi_thread")]
 async fn database_that_goes_away_is_unavailable_and_comes_back() {
     let mut fleet = Fleet::start(AGENTS, &[]).await;
@@ -78,6 +81,7 @@ fn refused_coordinator(url: &str, listen: &str) -> Output {
         .unwrap()
 }
 
+/// Provokes `NOT_MIGRATED`, `PORT_IN_USE`, `LOOPBACK_ONLY` and `DATABASE_TOO_NEW`.
 #[test]
 fn coordinator_says_what_is_wrong_with_its_database_or_port() {
     let mut postgres = Server::start(Options::default()).unwrap();
@@ -103,6 +107,7 @@ fn coordinator_says_what_is_wrong_with_its_database_or_port() {
     assert_eq!(refusal_code(&output), "DATABASE_UNAVAILABLE");
 }
 
+/// Provokes `POSTGRES_NOT_FOUND`.
 #[test]
 fn dev_without_postgresql_says_what_to_install() {
     let empty = tempfile::tempdir().unwrap();

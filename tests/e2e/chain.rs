@@ -14,6 +14,7 @@ tenure note two
 "#;
 
 /// Tampers with the second of two concluded jobs, in a statement that gets both, and expects `verify` to name `seq`.
+/// Provokes `CHAIN_BROKEN`.
 async fn expect_finding(tamper: &'static str, seq: u64) {
     let fleet = Fleet::start(AGENTS, &[("w1", &[])]).await;
     let (other, job) = (fleet.submit("noter", "a"), fleet.submit("noter", "b"));

@@ -8,6 +8,7 @@
 //! check what needs a compiler, the length of functions among it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod codes;
 mod documents;
 mod errors;
 mod invariants;

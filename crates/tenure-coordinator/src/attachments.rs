@@ -313,6 +313,7 @@ mod tests {
         }
     }
 
+    /// Provokes `OVERLOADED`.
     #[test]
     fn a_worker_that_does_not_read_is_cut_off_at_the_bound() {
         let (attached, _messages) = attached(1);

@@ -1,5 +1,6 @@
-//! Every stable reason code of the product, in one place. docs/operate/errors.md has a paragraph for each; the mapping to
-//! gRPC status is one table in `tenure-proto`. Codes are for programs, and never change their meaning.
+//! Every stable reason code of the product, in one place. docs/operate/errors.md has a paragraph for each, a test provokes
+//! each (``/// Provokes `FENCED`.``), and the mapping to gRPC status is one table in `tenure-proto`; the four are compared by
+//! a test. Codes are for programs, and never change their meaning. A code comes with the feature that returns it.
 
 /// What a caller can do about a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,26 +88,8 @@ reasons! {
     ChildUnaccountedFor = "CHILD_UNACCOUNTED_FOR", Rejected;
     /// The epoch that was named is not that of the run in question.
     EpochMismatch = "EPOCH_MISMATCH", Rejected;
-    /// The session's deadline is reached.
-    DeadlineReached = "DEADLINE_REACHED", Rejected;
-    /// No hop is left.
-    HopsExhausted = "HOPS_EXHAUSTED", Rejected;
-    /// The budget is spent.
-    BudgetSpent = "BUDGET_SPENT", Rejected;
-    /// The session has had its runs.
-    RunCapReached = "RUN_CAP_REACHED", Rejected;
-    /// The tenant's reserve does not cover it.
-    ReserveSpent = "RESERVE_SPENT", Rejected;
-    /// The tenant's quota does not cover it.
-    QuotaSpent = "QUOTA_SPENT", Rejected;
-    /// A halt stands.
-    Halted = "HALTED", Rejected;
-    /// As many runs as may be are under way.
-    ConcurrencyReached = "CONCURRENCY_REACHED", Unavailable;
     /// The epoch or generation is not the present one.
     Fenced = "FENCED", Fenced;
-    /// The job takes no more records.
-    Sealed = "SEALED", Fenced;
     /// The run is over.
     RunOver = "RUN_OVER", Fenced;
     /// The same number of an append came with other contents.

@@ -38,12 +38,6 @@ pub const fn code_of(reason: Reason) -> Code {
         Reason::VerbNotAllowed
         | Reason::ChildUnaccountedFor
         | Reason::EpochMismatch
-        | Reason::DeadlineReached
-        | Reason::HopsExhausted
-        | Reason::BudgetSpent
-        | Reason::RunCapReached
-        | Reason::Halted
-        | Reason::Sealed
         | Reason::RunOver
         | Reason::EffectInDoubt
         | Reason::EffectMismatch
@@ -59,9 +53,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::PostgresNotStarted
         | Reason::NotInsideRun
         | Reason::JobNotSucceeded => Code::FailedPrecondition,
-        Reason::ReserveSpent | Reason::QuotaSpent | Reason::ConcurrencyReached | Reason::Overloaded => {
-            Code::ResourceExhausted
-        }
+        Reason::Overloaded => Code::ResourceExhausted,
         Reason::Fenced | Reason::AppendConflict | Reason::Displaced => Code::Aborted,
         Reason::AttachRefused | Reason::GoneRefused => Code::PermissionDenied,
         Reason::DatabaseUnavailable

@@ -33,6 +33,7 @@ fn a_usage_error_is_json_where_json_is_asked_for() {
     assert_eq!(ended.error()["code"], "INVALID_ARGUMENT");
 }
 
+/// Provokes `NOT_INSIDE_RUN`.
 #[test]
 fn a_verb_of_a_run_outside_a_run_exits_with_2_and_names_what_was_meant() {
     for arguments in [&["note", "hello"][..], &["status"]] {
@@ -55,6 +56,7 @@ fn a_socket_without_a_worker_exits_with_4() {
     assert_eq!(ended.error()["code"], "COORDINATOR_UNAVAILABLE");
 }
 
+/// Provokes `COORDINATOR_UNAVAILABLE`.
 #[test]
 fn a_fleet_that_does_not_answer_exits_with_4() {
     let endpoint = nobody();

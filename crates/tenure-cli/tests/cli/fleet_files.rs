@@ -17,6 +17,7 @@ fn refused(text: &str) -> serde_json::Value {
     ended.error()
 }
 
+/// Provokes `INVALID_FLEET_FILE`.
 #[test]
 fn an_unknown_key_is_named_with_its_place_and_the_nearest_key() {
     let error = refused("schema = 1\n[agents.greet]\nscript = \"true\"\n  timeoutt = \"5s\"\n");
@@ -49,6 +50,7 @@ fn what_is_no_toml_is_refused_with_its_place() {
     assert_eq!(error["details"]["line"], "2", "{error}");
 }
 
+/// Provokes `NOT_SUPPORTED`.
 #[test]
 fn a_feature_that_does_not_exist_yet_is_named() {
     let error = refused("schema = 1\n[agents.greet]\nscript = \"true\"\nrepairs = 2\n");

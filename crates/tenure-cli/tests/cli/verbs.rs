@@ -55,6 +55,7 @@ fn reads_one_job(fleet: &DevFleet) {
     assert!(fleet.ok(&["verify", job]).starts_with(&format!("{job}  verified: 5 records")));
 }
 
+/// Provokes `JOB_NOT_SUCCEEDED`.
 fn tells_a_job_that_failed(fleet: &DevFleet) {
     let failed = fleet.run(&["--json", "submit", "fail", "--wait"]);
     assert_eq!(failed.code, 1, "{failed:?}");
@@ -67,6 +68,7 @@ fn tells_a_job_that_failed(fleet: &DevFleet) {
     assert_eq!((none.code, none.error()["code"].as_str()), (1, Some("RESULT_NOT_FOUND")));
 }
 
+/// Provokes `WAIT_RAN_OUT`.
 fn tells_a_wait_that_ran_out(fleet: &DevFleet) {
     let waited = fleet.run(&["-q", "submit", "hold", "--wait", "--timeout", "100ms"]);
     assert_eq!(waited.code, 3, "{waited:?}");

@@ -10,6 +10,7 @@ use crate::{
     worker::{Registration, Worker, applied, introduction, register},
 };
 
+/// Provokes `DISPLACED`.
 #[tokio::test]
 async fn a_later_attach_of_the_same_term_displaces_the_first() {
     let fleet = Fleet::start().await;
@@ -34,6 +35,7 @@ async fn an_attach_elsewhere_displaces_the_first_at_its_next_renewal() {
     assert_eq!(reason::<()>(Err(first.hear_end().await)), Reason::Displaced);
 }
 
+/// Provokes `ATTACH_REFUSED`.
 #[tokio::test]
 async fn an_attach_without_the_secret_of_its_registration_is_refused() {
     let fleet = Fleet::start().await;
@@ -43,6 +45,7 @@ async fn an_attach_without_the_secret_of_its_registration_is_refused() {
     assert_eq!(reason(refused), Reason::AttachRefused);
 }
 
+/// Provokes `TERM_CLOSED`.
 #[tokio::test]
 async fn an_attach_to_a_term_that_never_was_is_refused() {
     let fleet = Fleet::start().await;

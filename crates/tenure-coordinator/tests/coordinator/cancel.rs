@@ -10,6 +10,7 @@ use crate::{
     worker::{Worker, applied, end},
 };
 
+/// Provokes `VERB_NOT_ALLOWED`.
 #[tokio::test]
 async fn a_ready_job_is_cancelled_at_once_and_never_granted() {
     let fleet = Fleet::start().await;
@@ -72,6 +73,7 @@ async fn a_notice_to_a_living_run_fences_nobody_and_comes_with_each_renewal() {
     assert!(matches!(unseen, Outcome::Notice(_)), "{unseen:?}");
 }
 
+/// Provokes `REASON_MISSING`.
 #[tokio::test]
 async fn a_cancel_needs_a_reason_and_a_job() {
     let fleet = Fleet::start().await;

@@ -96,6 +96,7 @@ async fn undecided(fleet: &Fleet, job: &str) -> v1::ListUndecidedResponse {
     fleet.jobs().list_undecided(request).await.unwrap().into_inner()
 }
 
+/// Provokes `EFFECT_REFUSED`.
 #[tokio::test]
 async fn an_attempt_is_permitted_once_and_listed_with_its_outcome() {
     let fleet = Fleet::start().await;
@@ -164,6 +165,7 @@ async fn an_announcement_that_has_not_seen_a_cancel_is_answered_with_it_and_outc
     applied(say(&mut elsewhere, &grant, 6, vec![Kind::EffectStarted(knowing)]).await);
 }
 
+/// Provokes `FENCED`.
 #[tokio::test]
 async fn the_holder_and_nobody_else_is_told_the_last_attempt_under_a_key() {
     let fleet = Fleet::start().await;
@@ -194,6 +196,7 @@ async fn the_holder_and_nobody_else_is_told_the_last_attempt_under_a_key() {
     assert_eq!(reason(late), Reason::Fenced);
 }
 
+/// Provokes `EFFECT_TOO_LARGE`.
 #[tokio::test]
 async fn what_can_never_be_recorded_is_refused_by_name() {
     let fleet = Fleet::start().await;

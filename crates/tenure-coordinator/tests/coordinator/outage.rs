@@ -149,6 +149,7 @@ async fn a_watch_goes_on_at_another_coordinator_without_gap_and_repeat() {
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6]);
 }
 
+/// Provokes `TIMELINE_CHANGED`.
 #[tokio::test]
 async fn a_database_on_another_timeline_takes_nothing_more_and_says_why() {
     let fleet = Fleet::start().await;

@@ -108,6 +108,7 @@ async fn a_journal_with_large_values_is_listed_in_pages_that_any_client_takes_an
     assert_eq!(seqs, (1..=44).collect::<Vec<u64>>());
 }
 
+/// Provokes `JOB_AMBIGUOUS`.
 #[tokio::test]
 async fn a_job_is_found_by_its_ending_and_an_ambiguous_one_names_the_candidates() {
     let fleet = Fleet::start().await;
@@ -137,6 +138,7 @@ async fn a_name_that_is_no_job_is_refused() {
     assert_eq!(ask("0193a7c2-1111-7000-8000-00000000abcd").await, Reason::JobNotFound);
 }
 
+/// Provokes `INVALID_CURSOR`.
 #[tokio::test]
 async fn jobs_are_listed_newest_first_a_page_at_a_time() {
     let fleet = Fleet::start().await;
@@ -185,6 +187,7 @@ async fn jobs_are_listed_newest_first_a_page_at_a_time() {
     assert_eq!(reason(fleet.jobs().list_jobs(wrong).await), Reason::InvalidCursor);
 }
 
+/// Provokes `RUN_NOT_FOUND`.
 #[tokio::test]
 async fn output_is_acknowledged_when_it_is_durable_and_followed_to_its_end() {
     let fleet = Fleet::start().await;
@@ -229,6 +232,7 @@ async fn output_is_acknowledged_when_it_is_durable_and_followed_to_its_end() {
     assert_eq!(reason(fleet.jobs().read_output(unknown).await), Reason::RunNotFound);
 }
 
+/// Provokes `RESULT_NOT_FOUND`.
 #[tokio::test]
 async fn a_job_without_a_result_says_so() {
     let fleet = Fleet::start().await;

@@ -59,6 +59,7 @@ async fn a_guardians_report_settles_the_run_and_the_next_one_is_told() {
     assert!(matches!(order.order, Some(Order::Fenced(_))), "{order:?}");
 }
 
+/// Provokes `GONE_REFUSED`.
 #[tokio::test]
 async fn a_report_without_the_secret_of_its_run_is_refused_and_changes_nothing() {
     let fleet = Fleet::start().await;
@@ -145,6 +146,7 @@ async fn a_term_that_lapsed_and_is_not_closed_is_revived_by_a_renewal() {
     applied(worker.end(&grant, 1, How::ExitCode(0)).await);
 }
 
+/// Provokes `CHILD_UNACCOUNTED_FOR` and `EPOCH_MISMATCH`.
 #[tokio::test]
 async fn an_unfenced_child_is_not_restarted_until_a_person_vouches_for_it() {
     let fleet = Fleet::start().await;

@@ -60,6 +60,7 @@ async fn an_append_that_is_sent_again_after_a_takeover_gets_its_first_answer_and
 }
 
 /// A statement that fails says nothing about the one report in it: refused for good, its run would be given up.
+/// Provokes `INTERNAL`.
 #[tokio::test]
 async fn an_end_whose_statement_fails_is_not_refused_and_is_taken_when_it_comes_again() {
     let fleet = Fleet::start().await;
@@ -77,6 +78,7 @@ async fn an_end_whose_statement_fails_is_not_refused_and_is_taken_when_it_comes_
     assert_eq!(fleet.job(&job).await.state(), JobState::Succeeded);
 }
 
+/// Provokes `APPEND_CONFLICT`.
 #[tokio::test]
 async fn the_same_number_with_other_contents_is_refused_on_every_coordinator() {
     let fleet = Fleet::start().await;
@@ -155,6 +157,7 @@ async fn a_report_about_a_job_that_never_was_is_answered_missing() {
     assert!(matches!(outcome, Outcome::Missing(_)), "{outcome:?}");
 }
 
+/// Provokes `NOTE_TOO_LARGE`.
 #[tokio::test]
 async fn what_can_never_be_a_note_is_refused_and_the_stream_goes_on() {
     let fleet = Fleet::start().await;

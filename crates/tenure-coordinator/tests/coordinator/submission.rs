@@ -96,6 +96,7 @@ async fn each_of_a_batch_is_admitted_or_refused_by_itself() {
     assert_eq!(told, ["admitted false", "UNKNOWN_AGENT", "admitted true", "KEY_REUSED"]);
 }
 
+/// Provokes `BATCH_TOO_LARGE`.
 #[tokio::test]
 async fn a_batch_over_its_limit_is_refused_whole() {
     let fleet = Fleet::start().await;
@@ -114,6 +115,7 @@ async fn a_job_is_held_to_the_declaration_that_it_was_admitted_under() {
     assert_ne!(fleet.job(&other).await.declaration_digest, before);
 }
 
+/// Provokes `INVALID_DECLARATION`.
 #[tokio::test]
 async fn a_declaration_that_is_none_is_refused_and_nothing_of_its_apply_is_stored() {
     let fleet = Fleet::start().await;

@@ -2,11 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::{
-    deadline::{Deadline, DeadlineReached},
-    reason::Reason,
-    refusal::Refusal,
-};
+use crate::deadline::{Deadline, DeadlineReached};
 
 /// Everything that is asked before a run. What is none is not limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,23 +124,6 @@ pub enum RunRefusal {
 }
 
 impl RunRefusal {
-    /// The stable code.
-    #[must_use]
-    pub const fn reason(&self) -> Reason {
-        match self {
-            Self::Halted(_) => Reason::Halted,
-            Self::DeadlineReached(_) => Reason::DeadlineReached,
-            Self::HopsExhausted { .. } => Reason::HopsExhausted,
-            Self::BudgetSpent(_) => Reason::BudgetSpent,
-            Self::RunCapReached(_) => Reason::RunCapReached,
-            Self::ReserveSpent(_) => Reason::ReserveSpent,
-            Self::QuotaSpent(_) => Reason::QuotaSpent,
-            Self::ConcurrencyReached(_) => Reason::ConcurrencyReached,
-        }
-    }
-}
-
-impl RunRefusal {
     /// The limit that ends a job as exhausted, as a stable word. None: nothing is used up, and the job waits.
     #[must_use]
     pub const fn limit(&self) -> Option<&'static str> {
@@ -157,12 +136,6 @@ impl RunRefusal {
             Self::QuotaSpent(_) => Some("quota"),
             Self::Halted(_) | Self::ConcurrencyReached(_) => None,
         }
-    }
-}
-
-impl From<RunRefusal> for Refusal {
-    fn from(refusal: RunRefusal) -> Self {
-        Self::new(refusal.reason(), refusal.to_string())
     }
 }
 

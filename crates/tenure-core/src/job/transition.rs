@@ -23,13 +23,9 @@ pub fn apply(state: State, event: Event) -> Result<State, Refusal> {
         Event::Asked(verb) => return after_verb(state, verb),
     };
     next.ok_or_else(|| {
-        Refusal::new(impossible(state), format!("a job that is {state} cannot be {event}"))
+        Refusal::new(Reason::Internal, format!("a job that is {state} cannot be {event}"))
             .with_detail("state", state)
     })
-}
-
-const fn impossible(state: State) -> Reason {
-    if state.is_sealed() { Reason::Sealed } else { Reason::Internal }
 }
 
 const fn after_claim(state: State) -> Option<State> {

@@ -16,6 +16,7 @@ fn without_binaries_nothing_is_written() {
     assert!(!directory.exists());
 }
 
+/// Provokes `POSTGRES_NOT_STARTED`.
 #[test]
 fn bad_setting_is_reported_with_the_end_of_the_log() {
     let options = Options::default().with_setting("max_connections", "many");

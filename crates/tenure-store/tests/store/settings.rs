@@ -11,6 +11,7 @@ async fn connect(db: &TestDatabase) -> Result<Store, StoreError> {
     Store::connect(db.url(), StoreOptions::default()).await
 }
 
+/// Provokes `SETTINGS_MISSING`.
 #[tokio::test]
 async fn a_database_whose_role_lacks_a_setting_is_refused_with_the_statement_that_helps() {
     let fleet = Fleet::start().await;

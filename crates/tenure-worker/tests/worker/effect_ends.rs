@@ -31,6 +31,7 @@ async fn drain(fixture: &Fixture) {
 
 const LONG_GRACE: &str = "120s";
 
+/// Provokes `RUN_OVER`.
 #[tokio::test]
 async fn a_run_that_was_asked_to_end_begins_no_effect_whatever_asked() {
     for limit in [json!({"timeout": "1s"}), json!({"idle-timeout": "1s"}), json!({})] {

@@ -54,6 +54,7 @@ async fn an_effect_is_performed_once_its_announcement_is_durable_and_not_before(
     assert!(!fixture.book.got().iter().any(|got| matches!(got, Got::LookUp(_))), "nothing was there before");
 }
 
+/// Provokes `EFFECT_MISMATCH`.
 #[tokio::test]
 async fn what_an_earlier_run_did_is_read_back_and_written_nowhere() {
     let fixture = Fixture::start().await;
@@ -172,6 +173,7 @@ async fn a_probe_that_finds_nothing_is_recorded_together_with_the_next_announcem
     assert_eq!(wait_for_records(&fixture.book, 3).await, ["k 2 reconciled landed found"]);
 }
 
+/// Provokes `EFFECT_IN_DOUBT`.
 #[tokio::test]
 async fn a_doubt_of_an_earlier_run_is_probed_before_anything_is_performed() {
     let fixture = Fixture::start().await;
@@ -317,6 +319,7 @@ async fn an_effect_whose_caller_leaves_before_it_is_permitted_did_not_happen() {
     assert_eq!(wait_for_records(&fixture.book, 2).await, ["k 1 failed did_not_happen"]);
 }
 
+/// Provokes `CANCEL_REQUESTED`.
 #[tokio::test]
 async fn a_cancel_that_stands_is_answered_first_and_nothing_is_performed() {
     let fixture = Fixture::start_with(silent, |_| {}).await;
@@ -366,6 +369,7 @@ async fn an_announcement_that_the_journal_does_not_admit_is_refused_with_its_cod
     assert_eq!(call.wait_until_refused().await, Reason::EffectRefused);
 }
 
+/// Provokes `LEASE_TOO_SHORT`.
 #[tokio::test]
 async fn a_lease_that_can_never_be_long_enough_is_refused_without_an_announcement() {
     let fixture = Fixture::start().await;
