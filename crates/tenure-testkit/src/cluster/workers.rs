@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use nix::{
+    errno::Errno,
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -114,14 +115,18 @@ impl Cluster {
         guardians_of(self.worker_pid(name)?)
     }
 
-    /// Sends SIGKILL to a worker and to whoever is named beside it, one right after the other, and reaps the worker.
+    /// Sends SIGKILL to a worker and to whoever is named beside it, one right after the other, and reaps the worker. A
+    /// guardian whose run ended since it was named is gone already.
     ///
     /// # Errors
-    /// No worker has this name, or a process was gone before.
+    /// No worker has this name, or a process may not be killed.
     pub fn kill_worker(&mut self, name: &str, beside: &[Pid]) -> Result<()> {
         let worker = self.worker_pid(name)?;
         for pid in beside.iter().copied().chain([worker]) {
-            kill(pid, Signal::SIGKILL).with_context(|| format!("killing process {pid}"))?;
+            match kill(pid, Signal::SIGKILL) {
+                Err(Errno::ESRCH) if pid != worker => {}
+                killed => killed.with_context(|| format!("killing process {pid}"))?,
+            }
         }
         if let Some(mut process) = self.workers.remove(name) {
             process.wait().context("waiting for a killed worker")?;
