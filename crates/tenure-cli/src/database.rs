@@ -1,7 +1,12 @@
 //! The database as the verbs see it that prepare it: its address, and what its errors mean to whoever typed the verb.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use clap::Args;
-use tenure_core::reason::Reason;
+use tenure_core::{reason::Reason, refusal::Refusal};
 use tenure_store::StoreError;
 
 use crate::failure::Failure;
@@ -10,8 +15,17 @@ use crate::failure::Failure;
 #[derive(Clone, Args)]
 pub(crate) struct DatabaseArgs {
     /// The database, as postgres://USER@HOST/NAME. In the environment it is seen by fewer.
-    #[arg(long, env = "TENURE_DATABASE_URL", hide_env_values = true, value_name = "URL")]
-    database_url: String,
+    #[arg(
+        long,
+        env = "TENURE_DATABASE_URL",
+        hide_env_values = true,
+        value_name = "URL",
+        required_unless_present = "database_url_file"
+    )]
+    database_url: Option<String>,
+    /// A file that holds that address, as secrets are mounted; read where no address is given.
+    #[arg(long, env = "TENURE_DATABASE_URL_FILE", value_name = "FILE")]
+    database_url_file: Option<PathBuf>,
 }
 
 /// How the address of a database begins.
@@ -20,8 +34,21 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 impl DatabaseArgs {
     /// The address. It is looked at here and not by the parser of the command line, which would print it.
     pub(crate) fn into_url(self) -> Result<String, Failure> {
-        check_scheme(self.database_url)
+        match (self.database_url, self.database_url_file) {
+            (Some(url), _) => check_scheme(url),
+            (None, Some(file)) => check_scheme(read_url(&file)?),
+            (None, None) => Err(Failure::usage("no address of a database is given")),
+        }
     }
+}
+
+/// The address in a file, without the line end that editors leave.
+fn read_url(file: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(file).map_err(|error| {
+        let attempted = format!("reading the address of the database in {}", file.display());
+        Failure::caused(Refusal::new(Reason::InvalidArgument, attempted), &error)
+    })?;
+    Ok(text.trim().to_owned())
 }
 
 fn check_scheme(url: String) -> Result<String, Failure> {

@@ -57,6 +57,24 @@ fn an_address_that_is_no_database_is_refused() {
 }
 
 #[test]
+fn the_address_of_the_database_is_read_from_a_file_where_none_is_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("database-url");
+    let migrate = |arguments: &[&str]| {
+        let ended =
+            run(&[&["--json", "migrate", "--database-url-file", file.to_str().unwrap()], arguments].concat());
+        assert!(!ended.stderr.contains("hunter2"), "{ended:?}");
+        (ended.code, ended.error()["code"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(migrate(&[]), (1, "INVALID_ARGUMENT".to_owned()));
+    std::fs::write(&file, "mysql://tenure:hunter2@localhost/tenure\n").unwrap();
+    assert_eq!(migrate(&[]), (2, "INVALID_ARGUMENT".to_owned()));
+    assert_eq!(migrate(&["--database-url", NOWHERE]), (4, "DATABASE_UNAVAILABLE".to_owned()));
+    std::fs::write(&file, format!("{NOWHERE}\n")).unwrap();
+    assert_eq!(migrate(&[]), (4, "DATABASE_UNAVAILABLE".to_owned()));
+}
+
+#[test]
 fn a_worker_that_cannot_be_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().to_str().unwrap();
