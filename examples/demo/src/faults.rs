@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tenure_testkit::{Crash, Fault, Treatment, Way};
+use tenure_testkit::{Crash, Fault, Treatment, Way, now_ns};
 
 use crate::fleet::{BEHIND_PROXY, DemoJob, Fleet};
 
@@ -23,19 +23,40 @@ const ANNOUNCED: &str =
 /// A note on the wire has more bytes than this, and a renewal fewer.
 const NOTE_BYTES: u64 = 100;
 
-/// Does all of it; returns what recoveries are measured from.
-pub(crate) async fn inflict(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Vec<Fault>> {
-    let killed = kill_a_worker(fleet, jobs).await?;
-    let frozen = freeze_a_worker(fleet, jobs).await?;
-    kill_a_coordinator(fleet).await?;
-    crash_the_database(fleet, jobs).await?;
-    Ok(vec![killed, frozen])
+/// Something that was done, and when, in nanoseconds of the wall clock.
+pub(crate) struct Mark {
+    pub(crate) at_ns: u64,
+    pub(crate) what: String,
 }
 
-async fn kill_a_worker(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Fault> {
+/// What was done.
+pub(crate) struct Inflicted {
+    /// What recoveries are measured from.
+    pub(crate) measured: Vec<Fault>,
+    /// Everything, in its order.
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// Does all of it.
+pub(crate) async fn inflict(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Inflicted> {
+    let mut marks = Vec::new();
+    let killed = kill_a_worker(fleet, jobs, &mut marks).await?;
+    let frozen = freeze_a_worker(fleet, jobs, &mut marks).await?;
+    kill_a_coordinator(fleet, &mut marks).await?;
+    crash_the_database(fleet, jobs, &mut marks).await?;
+    Ok(Inflicted { measured: vec![killed, frozen], marks })
+}
+
+/// Says what is about to be done, and notes when.
+fn tell(marks: &mut Vec<Mark>, what: String) {
+    println!("{what}");
+    marks.push(Mark { at_ns: now_ns(), what });
+}
+
+async fn kill_a_worker(fleet: &mut Fleet, jobs: &[DemoJob], marks: &mut Vec<Mark>) -> Result<Fault> {
     wait_for_entries(fleet, jobs.len()).await?;
     let held = count_held_by(fleet, "w1").await?;
-    println!("killing worker w1: its {held} jobs have announced, and nothing of it is recorded");
+    tell(marks, format!("killing worker w1: its {held} jobs have announced, and nothing of it is recorded"));
     let fault = Fault::now("w1");
     fleet.cluster.kill_worker("w1", &[])?;
     wait_until_held_by_others(fleet, "w1").await?;
@@ -46,36 +67,36 @@ async fn kill_a_worker(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Fault> {
 
 /// The worker is frozen as soon as it has tried to send its notes, and everything that it has to say comes once others hold
 /// its jobs.
-async fn freeze_a_worker(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<Fault> {
+async fn freeze_a_worker(fleet: &mut Fleet, jobs: &[DemoJob], marks: &mut Vec<Mark>) -> Result<Fault> {
     let held = count_held_by(fleet, BEHIND_PROXY).await?;
     let lost_before = fleet.proxy.lost_bytes(Way::ToServer);
     fleet.proxy.treat(Treatment::LoseRequests);
     fleet.open_gate("noting")?;
     wait_for_lost_notes(fleet, lost_before, u64::try_from(held)?).await?;
-    println!(
-        "freezing worker {BEHIND_PROXY} past its lease: it has {held} jobs, and notes that it could not send"
-    );
+    let what = format!("it has {held} jobs, and notes that it could not send");
+    tell(marks, format!("freezing worker {BEHIND_PROXY} past its lease: {what}"));
     let fault = Fault::now(BEHIND_PROXY);
     fleet.cluster.freeze_worker(BEHIND_PROXY)?;
     wait_until_held_by_others(fleet, BEHIND_PROXY).await?;
     fleet.wait_for_count(i64::try_from(jobs.len())?, "announcements under way", ANNOUNCED).await?;
     fleet.proxy.treat(Treatment::Pass);
     fleet.cluster.thaw_worker(BEHIND_PROXY)?;
-    println!("thawed worker {BEHIND_PROXY}: whatever it still has to say about these jobs is late");
+    let what = "whatever it still has to say about these jobs is late";
+    tell(marks, format!("thawed worker {BEHIND_PROXY}: {what}"));
     wait_for_fence(fleet).await?;
     Ok(fault)
 }
 
-async fn kill_a_coordinator(fleet: &mut Fleet) -> Result<()> {
-    println!("killing coordinator c1: its workers move to c2");
+async fn kill_a_coordinator(fleet: &mut Fleet, marks: &mut Vec<Mark>) -> Result<()> {
+    tell(marks, "killing coordinator c1: its workers move to c2".to_owned());
     fleet.cluster.kill_coordinator("c1")?;
     fleet.cluster.restart_coordinator("c1").await
 }
 
 /// The outcomes of all announcements are on their way when the database goes away.
-async fn crash_the_database(fleet: &mut Fleet, jobs: &[DemoJob]) -> Result<()> {
+async fn crash_the_database(fleet: &mut Fleet, jobs: &[DemoJob], marks: &mut Vec<Mark>) -> Result<()> {
     fleet.wait_for_count(i64::try_from(jobs.len())?, "announcements under way", ANNOUNCED).await?;
-    println!("crashing PostgreSQL while the announcements are being recorded");
+    tell(marks, "crashing PostgreSQL while the announcements are being recorded".to_owned());
     fleet.open_gate("recorded")?;
     fleet.cluster.crash_database(Crash::Immediate);
     fleet.cluster.restart_database()?;

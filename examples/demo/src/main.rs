@@ -4,11 +4,12 @@
 //! agents' own heartbeat files, by code that does not ask the fleet.
 //!
 //! Neighbours: `fleet` runs the processes, `repository` and the test kit's ledger are the world that the agents change,
-//! `faults` does the harm, `evidence` counts, `report` prints.
+//! `faults` does the harm, `evidence` counts, `report` prints, `picture` draws.
 
 mod evidence;
 mod faults;
 mod fleet;
+mod picture;
 mod report;
 mod repository;
 
@@ -60,10 +61,14 @@ async fn watch_it_survive(
     began: Instant,
 ) -> Result<bool> {
     let jobs = fleet.submit_all(commits)?;
-    let faults = faults::inflict(fleet, &jobs).await?;
+    let inflicted = faults::inflict(fleet, &jobs).await?;
     fleet.wait_until_over(&jobs).await?;
-    let evidence = Evidence::collect(fleet, repository, &jobs, &faults).await?;
+    let evidence = Evidence::collect(fleet, repository, &jobs, &inflicted.measured).await?;
     report::print_table(&evidence);
+    if let Some(path) = std::env::var_os("PICTURE").filter(|given| !given.is_empty()) {
+        std::fs::write(&path, picture::draw(&evidence, &inflicted.marks))
+            .with_context(|| format!("writing the picture to {}", PathBuf::from(&path).display()))?;
+    }
     Ok(report::print_summary(&evidence, began.elapsed()))
 }
 
