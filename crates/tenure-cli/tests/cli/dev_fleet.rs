@@ -50,15 +50,20 @@ impl Home {
 
     /// Starts the fleet, and returns when it says that it is ready.
     pub(crate) fn start(&self) -> DevFleet {
+        self.start_with(|_| ())
+    }
+
+    /// The same with something about the command that a test wants otherwise.
+    pub(crate) fn start_with(&self, prepare: impl FnOnce(&mut Command)) -> DevFleet {
         let log = self.path().join("dev.log");
-        let mut process = tenure(&["dev", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(self.path().join("data"))
+        let mut dev = tenure(&["dev", "--json", "--listen", "127.0.0.1:0", "--data-dir"]);
+        dev.arg(self.path().join("data"))
             .arg("--apply")
             .arg(self.path().join("fleet.toml"))
             .stdout(Stdio::piped())
-            .stderr(fs::File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
+            .stderr(fs::File::create(&log).unwrap());
+        prepare(&mut dev);
+        let mut process = dev.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let said: Vec<serde_json::Value> =
             lines.map_while(Result::ok).map(|line| serde_json::from_str(&line).unwrap()).take(2).collect();

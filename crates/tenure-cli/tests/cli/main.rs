@@ -12,4 +12,5 @@ mod init;
 mod serving;
 
 mod dev;
+mod readme;
 mod verbs;
