@@ -8,13 +8,14 @@ use regex::Regex;
 use crate::tree::{File, assert_clean, line_of, read_tree};
 
 /// Which of our crates each one may depend on, tests not counted. Arrows point to the core.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("tenure-core", &[]),
     ("tenure-postgres", &[]),
     ("tenure-proto", &["tenure-core"]),
     ("tenure-store", &["tenure-core"]),
-    ("tenure-coordinator", &["tenure-core", "tenure-proto", "tenure-store"]),
-    ("tenure-worker", &["tenure-core", "tenure-proto"]),
+    ("tenure-telemetry", &["tenure-core"]),
+    ("tenure-coordinator", &["tenure-core", "tenure-proto", "tenure-store", "tenure-telemetry"]),
+    ("tenure-worker", &["tenure-core", "tenure-proto", "tenure-telemetry"]),
     ("tenure-client", &["tenure-core", "tenure-proto"]),
     (
         "tenure-cli",
@@ -25,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "tenure-postgres",
             "tenure-proto",
             "tenure-store",
+            "tenure-telemetry",
             "tenure-worker",
         ],
     ),
@@ -45,6 +47,7 @@ const RESERVED: [(&str, &[&str]); 4] = [
             "tenure-client",
             "tenure-cli",
             "tenure-bench",
+            "tenure-testkit",
         ],
     ),
     ("prost", &["tenure-proto", "tenure-coordinator"]),

@@ -1,19 +1,19 @@
 //! `tenure coordinator`: serves gRPC until it is told to stop. Any number of them may run on one database.
 
-mod probes;
-
 use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
 use serde_json::json;
 use tenure_coordinator::{Coordinator, CoordinatorOptions, StartError};
 use tenure_core::reason::Reason;
+use tenure_telemetry::MetricsPage;
 
 use crate::{
     context::Context,
     database::{DatabaseArgs, ListenerArgs, add_next},
     failure::Failure,
-    logging::{LoggingArgs, start_logging},
+    logging::{LoggingArgs, start_telemetry},
+    probes,
     relative::parse_span,
     shutdown::StopSignals,
 };
@@ -31,7 +31,7 @@ pub(crate) struct CoordinatorArgs {
     /// Where to serve gRPC; without credentials only a loopback address.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     listen: SocketAddr,
-    /// Where to serve /livez and /readyz.
+    /// Where to serve /livez, /readyz and /metrics.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7421")]
     http: SocketAddr,
     /// How long to wait at the start for a database that does not answer.
@@ -45,9 +45,15 @@ pub(crate) struct CoordinatorArgs {
 }
 
 pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<(), Failure> {
-    start_logging(&args.logging)?;
+    let telemetry = start_telemetry(&args.logging, "tenure-coordinator", args.listen.to_string(), true)?;
+    let served = serve(context, args, telemetry.metrics_page()).await;
+    telemetry.shutdown().await;
+    served
+}
+
+async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPage>) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
-    let listener = probes::listen(args.http).await?;
+    let listener = probes::listen(args.http, "coordinator").await?;
     let options = CoordinatorOptions {
         wait_for_database: args.wait_for_database,
         poll_interval: args.poll_interval,
@@ -59,7 +65,9 @@ pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) ->
         () = signals.next() => return Ok(()),
     };
     let http = listener.local_addr()?;
-    tokio::spawn(probes::serve(listener, started.readiness()));
+    let readiness = started.readiness();
+    let not_ready = move || (!readiness.is_ready()).then_some("the database does not answer");
+    tokio::spawn(probes::serve(listener, page, not_ready));
     print_ready(context, started.local_addr(), http)?;
     let ended = tokio::select! {
         () = signals.next() => Ok(()),

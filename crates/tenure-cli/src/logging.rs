@@ -1,11 +1,10 @@
-//! The log of the programs that serve: to stderr, as text or as JSON, filtered by TENURE_LOG. The verbs of people do not
-//! log: what they have to say they print.
+//! How the programs that serve are seen: their log, to stderr, as text or as JSON, filtered by TENURE_LOG; spans and metrics
+//! over OTLP where the standard OTEL_* variables say so. The verbs of people do not log: what they have to say they print.
+//! Neighbours: `tenure-telemetry` does it.
 
-use std::io::{self, IsTerminal as _};
-
-use clap::Args;
-use tenure_core::{reason::Reason, refusal::Refusal};
-use tracing_subscriber::{EnvFilter, fmt};
+use clap::{Args, ValueEnum};
+use tenure_core::reason::Reason;
+use tenure_telemetry::{LogFormat, StartError, Telemetry, TelemetryOptions};
 
 use crate::failure::Failure;
 
@@ -18,19 +17,50 @@ pub(crate) struct LoggingArgs {
     /// What to log to stderr, for example debug or tenure_coordinator=trace.
     #[arg(long, env = "TENURE_LOG", hide_env_values = true, value_name = "FILTER", default_value = DEFAULT_FILTER)]
     log: String,
-    /// Log JSON, one object a line.
-    #[arg(long)]
-    log_json: bool,
+    /// How to log it; json is one object a line.
+    #[arg(
+        long,
+        env = "TENURE_LOG_FORMAT",
+        hide_env_values = true,
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
+    log_format: Format,
 }
 
-/// Begins to log.
-pub(crate) fn start_logging(args: &LoggingArgs) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&args.log).map_err(|error| {
-        let message = format!("the filter {:?} of --log cannot be read", args.log);
-        Failure::caused(Refusal::new(Reason::InvalidArgument, message), &error)
-    })?;
-    let text = fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
-    let started = if args.log_json { text.json().flatten_event(true).try_init() } else { text.try_init() };
-    started
-        .map_err(|error| Failure::caused(Refusal::new(Reason::Internal, "starting the log"), error.as_ref()))
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Begins to log, to trace and to measure. `metrics_page`: whether metrics are kept for /metrics.
+pub(crate) fn start_telemetry(
+    args: &LoggingArgs,
+    service: &'static str,
+    instance: String,
+    metrics_page: bool,
+) -> Result<Telemetry, Failure> {
+    let options = TelemetryOptions {
+        service,
+        instance,
+        log_filter: args.log.clone(),
+        log_format: match args.log_format {
+            Format::Text => LogFormat::Text,
+            Format::Json => LogFormat::Json,
+        },
+        metrics_page,
+    };
+    Telemetry::start(&options).map_err(|error| explain_start(&error))
+}
+
+fn explain_start(error: &StartError) -> Failure {
+    let reason = match error {
+        StartError::Filter { .. }
+        | StartError::Protocol { .. }
+        | StartError::Sampler(_)
+        | StartError::Exporter { .. } => Reason::InvalidArgument,
+        StartError::Log(_) | StartError::Page(_) => Reason::Internal,
+    };
+    Failure::from_error(reason, error)
 }

@@ -24,6 +24,7 @@ mod coordinator;
 mod dev;
 mod logging;
 mod migrate;
+mod probes;
 mod shutdown;
 mod worker;
 

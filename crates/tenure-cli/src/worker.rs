@@ -1,16 +1,18 @@
 //! `tenure worker`: executes runs until it is told to stop.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use tenure_core::{limits, reason::Reason, refusal::Refusal};
+use tenure_telemetry::MetricsPage;
 use tenure_worker::{ServeError, StartError, Worker, WorkerOptions, conceal_process};
 
 use crate::{
     context::Context,
     data_home::find_data_directory,
     failure::Failure,
-    logging::{LoggingArgs, start_logging},
+    logging::{LoggingArgs, start_telemetry},
+    probes,
     relative::parse_span,
 };
 
@@ -41,13 +43,31 @@ pub(crate) struct WorkerArgs {
     /// Keep the runs' directories.
     #[arg(long)]
     keep_runs: bool,
+    /// Where to serve /livez, /readyz and /metrics; otherwise nowhere.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
     #[command(flatten)]
     logging: LoggingArgs,
 }
 
 pub(crate) async fn run_worker(context: &Context, args: WorkerArgs) -> Result<(), Failure> {
-    start_logging(&args.logging)?;
-    let name = args.name.unwrap_or_else(name_of_host);
+    let name = args.name.clone().unwrap_or_else(name_of_host);
+    let telemetry = start_telemetry(&args.logging, "tenure-worker", name.clone(), args.http.is_some())?;
+    let served = serve(context, args, name, telemetry.metrics_page()).await;
+    telemetry.shutdown().await;
+    served
+}
+
+async fn serve(
+    context: &Context,
+    args: WorkerArgs,
+    name: String,
+    page: Option<MetricsPage>,
+) -> Result<(), Failure> {
+    let listener = match args.http {
+        Some(address) => Some(probes::listen(address, "worker").await?),
+        None => None,
+    };
     let data_dir = args.data_dir.unwrap_or_else(|| find_data_directory("worker"));
     let options = WorkerOptions {
         slots: args.slots,
@@ -61,6 +81,12 @@ pub(crate) async fn run_worker(context: &Context, args: WorkerArgs) -> Result<()
     let running = Worker::start(options).map_err(|error| explain_start(&error))?;
     if let Err(error) = conceal_process() {
         tracing::warn!(%error, "children of the worker's own user can read its memory");
+    }
+    if let Some(listener) = listener {
+        tracing::info!(address = ?listener.local_addr().ok(), "probes and metrics are served");
+        let attached = running.watch_attached();
+        let not_ready = move || (!*attached.borrow()).then_some("no coordinator has attached the worker");
+        tokio::spawn(probes::serve(listener, page, not_ready));
     }
     running.serve_until_signalled().await.map_err(|error| explain_serve(&error))
 }

@@ -27,6 +27,7 @@ pub mod plan;
 pub mod recovery;
 pub mod settlement;
 pub mod term;
+pub mod trace;
 pub mod verb;
 
 #[cfg(test)]

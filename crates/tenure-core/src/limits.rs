@@ -297,3 +297,9 @@ pub const WAKE_JOBS_MAX: usize = 800;
 pub const WAKE_ORDERS_MAX: usize = 100;
 /// How long a listener's connection may be silent before it is asked whether it lives, and how long the answer may take.
 pub const LISTENER_SILENCE: Duration = Duration::from_secs(5);
+/// How long the end of a program waits for what is left to be exported, where a collector does not answer.
+pub const TELEMETRY_SHUTDOWN_MAX: Duration = Duration::from_secs(2);
+/// The shortest pause between two counts of what the gauges of a coordinator show.
+pub const GAUGES_INTERVAL: Duration = Duration::from_secs(15);
+/// After a count the next one waits so many times as long as it took: counting takes a hundredth of one connection at most.
+pub const GAUGES_REST_FACTOR: u32 = 100;

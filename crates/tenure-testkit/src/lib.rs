@@ -2,13 +2,15 @@
 //!
 //! Owns [`TestDatabase`], a fresh and migrated database for one test, [`Cluster`], a whole fleet as
 //! processes, [`Host`], a host of its own for some of them, [`Proxy`], which delays, loses and cuts what
-//! goes between them, [`Ledger`], an outside service that counts what was really done, [`Witnesses`] and the
+//! goes between them, [`Ledger`], an outside service that counts what was really done, [`Collector`], which receives
+//! telemetry, [`Witnesses`] and the
 //! checkers that ask them, and [`wait_for`]. Nothing here is needed at run time, and nothing replaces the real thing.
 //!
 //! Neighbours: `tenure-postgres` runs the servers, `tenure-store` owns the schema.
 
 mod checker;
 mod cluster;
+mod collector;
 mod database;
 mod heartbeat;
 mod history;
@@ -26,6 +28,7 @@ pub use checker::{
     check_submissions, count_in_doubt,
 };
 pub use cluster::{Cluster, Crash};
+pub use collector::{Collector, ReceivedSpan};
 pub use database::TestDatabase;
 pub use heartbeat::{Beats, HEARTBEAT_SCRIPT, Heartbeats};
 pub use history::{RunHistory, read_histories, read_history};

@@ -106,6 +106,12 @@ impl RunningWorker {
         let _ = attached.wait_for(|attached| *attached).await;
     }
 
+    /// Whether a coordinator has attached the worker, as it changes.
+    #[must_use]
+    pub fn watch_attached(&self) -> watch::Receiver<bool> {
+        self.context.attached.subscribe()
+    }
+
     /// Takes no more runs from now on, and lets those that are under way end by themselves for the drain grace less their
     /// stop-grace. Called again, it shortens the grace to nothing: what still runs is killed.
     pub fn begin_shutdown(&self) {
