@@ -199,15 +199,20 @@ impl Conversation<'_> {
                 self.remark(&warning);
             }
             match step {
-                EffectStep::Perform { attempt: _, idempotency_key, stop_grace } => {
+                EffectStep::Perform { attempt: _, idempotency_key, stop_grace, traceparent } => {
                     if signals.has_come() {
                         self.report_not_run().await;
                         continue;
                     }
                     let grace = stop_grace.unwrap_or(limits::STOP_GRACE_DEFAULT);
-                    self.perform(&idempotency_key, grace, signals).await?;
+                    let execution = Execution::new(&idempotency_key, &traceparent, self.errors, grace);
+                    self.perform(&execution, signals).await?;
                 }
-                EffectStep::Probe { idempotency_key } => self.probe(&idempotency_key, signals).await?,
+                EffectStep::Probe { idempotency_key, traceparent } => {
+                    let grace = limits::STOP_GRACE_DEFAULT;
+                    let execution = Execution::new(&idempotency_key, &traceparent, self.errors, grace);
+                    self.probe(&execution, signals).await?;
+                }
                 EffectStep::Done { output, truncated, .. } => return self.print_done(&output, truncated),
                 EffectStep::Failed { attempt, disposition, exit_code, error, read_back } => {
                     return self.print_failed(attempt, disposition, exit_code, &error, read_back);
@@ -241,25 +246,17 @@ impl Conversation<'_> {
         self.has_spoken = true;
     }
 
-    async fn perform(
-        &mut self,
-        idempotency_key: &str,
-        stop_grace: Duration,
-        signals: &mut StopSignals,
-    ) -> Result<(), Failure> {
-        let execution = Execution { idempotency_key, errors: self.errors, stop_grace };
-        let ended = run_command(&self.request.command, &execution, &mut self.call, signals).await?;
+    async fn perform(&mut self, execution: &Execution<'_>, signals: &mut StopSignals) -> Result<(), Failure> {
+        let ended = run_command(&self.request.command, execution, &mut self.call, signals).await?;
         self.call.report_ended(ended.to_report()).await;
         self.has_spoken = true;
         self.last = Some(ended);
         Ok(())
     }
 
-    async fn probe(&mut self, idempotency_key: &str, signals: &mut StopSignals) -> Result<(), Failure> {
+    async fn probe(&mut self, execution: &Execution<'_>, signals: &mut StopSignals) -> Result<(), Failure> {
         let text = self.request.probe.as_deref().unwrap_or_default();
-        let stop_grace = limits::STOP_GRACE_DEFAULT;
-        let execution = Execution { idempotency_key, errors: self.errors, stop_grace };
-        let Some(found) = run_probe(text, &execution, &mut self.call, signals).await? else {
+        let Some(found) = run_probe(text, execution, &mut self.call, signals).await? else {
             return Err(self.break_off());
         };
         self.call.report_probed(found.verdict, found.value, found.error).await;

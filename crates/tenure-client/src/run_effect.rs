@@ -80,11 +80,15 @@ pub enum EffectStep {
         idempotency_key: String,
         /// How long its output is waited for once it is gone and others hold the pipe. None: nothing was said.
         stop_grace: Option<Duration>,
+        /// For its environment. Empty: none.
+        traceparent: String,
     },
     /// Run the probe, and say what it found.
     Probe {
         /// For its environment.
         idempotency_key: String,
+        /// For its environment. Empty: none.
+        traceparent: String,
     },
     /// It was done. Final.
     Done {
@@ -218,8 +222,11 @@ fn read_step(told: Told) -> Result<EffectStep, InvalidField> {
             attempt: now.attempt,
             idempotency_key: now.idempotency_key,
             stop_grace: now.stop_grace.map(|given| read_duration("stop_grace", &given)).transpose()?,
+            traceparent: now.traceparent,
         },
-        Told::Probe(now) => EffectStep::Probe { idempotency_key: now.idempotency_key },
+        Told::Probe(now) => {
+            EffectStep::Probe { idempotency_key: now.idempotency_key, traceparent: now.traceparent }
+        }
         Told::Done(done) => EffectStep::Done {
             attempt: done.attempt,
             output: done.output,

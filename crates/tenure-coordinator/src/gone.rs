@@ -25,6 +25,7 @@ use crate::{
     coordinator::Parts,
     mint::hash_secret,
     refusals::{refuse_decision, refuse_store},
+    trace::record_lost_run,
 };
 
 /// Settles the run that a report is about. True where it was settled and accounted for before.
@@ -50,7 +51,9 @@ pub(crate) async fn settle_gone(parts: &Parts, report: v1::ReportGoneRequest) ->
     let decided = parts.lanes.decide((tenant, job), Box::new(planner)).await;
     let decided = decided.map_err(|error| refuse_decision(error, &job.to_string()))?;
     if let Some(seq) = decided.written {
-        tracing::info!(%job, %epoch, %seq, %worker, "a guardian reported that a child is gone");
+        record_lost_run(parts, &decided.facts, "guardian_reported");
+        let run = decided.facts.run;
+        tracing::info!(%job, %run, %epoch, %seq, %worker, "a guardian reported that a child is gone");
         parts.wakes.note_ready();
     }
     Ok(decided.written.is_none())

@@ -19,7 +19,7 @@ use tenure_proto::{
 };
 use tenure_store::Claimed;
 
-use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret};
+use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret, trace::grant_trace};
 
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
@@ -142,7 +142,7 @@ fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Han
         deadline_at: run.deadline_at.map(write_timestamp),
         now: Some(write_timestamp(run.now)),
         seq: run.head.seq.0,
-        traceparent: run.traceparent.unwrap_or_default(),
+        traceparent: grant_trace(run.job, run.traceparent.as_deref()).to_string(),
         attempt: run.attempt,
     }));
     Granted::Sent

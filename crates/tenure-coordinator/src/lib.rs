@@ -27,6 +27,7 @@ mod mint;
 mod patience;
 mod poll;
 mod refusals;
+mod trace;
 mod vital;
 mod wake;
 

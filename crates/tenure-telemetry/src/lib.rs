@@ -3,19 +3,21 @@
 //! nothing is kept; exporting never makes the work wait; a collector that is dead or never answers costs one warning, and
 //! delays the end of the program by `limits::TELEMETRY_SHUTDOWN_MAX` at most.
 //!
-//! It defines no metric and decides about no span: coordinators and workers do, in one file each. It says nothing over the
+//! It defines no metric: coordinators and workers do, in one file each. It says nothing over the
 //! network but OTLP, and serves nothing: whoever has an HTTP listener serves the text that [`MetricsPage`] renders.
 //! As the log is, [`spans`] and [`meter`] are one for the process. Neighbours: the command line starts it,
 //! `tenure-coordinator` and `tenure-worker` use it.
 
 mod telemetry;
 
+mod job_spans;
 mod logs;
 mod otlp;
 mod page;
 mod sampling;
 mod spans;
 
+pub use job_spans::{AdmissionSpan, RunSpan};
 pub use logs::LogFormat;
 pub use opentelemetry::{
     KeyValue,

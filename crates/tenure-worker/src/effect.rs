@@ -23,6 +23,7 @@ mod probing;
 mod recording;
 mod registry;
 mod remains;
+mod span;
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -161,6 +162,7 @@ impl RunEffects {
         let _turn = caller.wait_for(Arc::clone(&self.in_flight).acquire_owned()).await?.ok();
         let mut performance = Performance::new(self, plan, caller, peer, saying);
         let outcome = performance.perform(performer.may_be_recorded).await;
+        performance.record_span(&outcome);
         if let Some(remains) = performance.leave() {
             // An error is the end of the runtime, and of everything that it guards.
             let _ = spawn_blocking(move || remains.end()).await;

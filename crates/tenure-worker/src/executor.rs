@@ -8,9 +8,10 @@
 mod conclusion;
 mod gone_report;
 mod preparation;
+mod span;
 mod supervision;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use tenure_core::limits;
 use tenure_proto::v1;
@@ -26,6 +27,7 @@ use self::{
     conclusion::{Conclusion, EndFate, conclude_run, report_end},
     gone_report::{UntoldEnd, report_gone, report_unsettled},
     preparation::{PreparedRun, prepare_run},
+    span::record_run,
     supervision::{Asked, find_obstacle, supervise_process},
 };
 use crate::{
@@ -45,6 +47,8 @@ pub(crate) struct Execution {
     pub(crate) term: Arc<HeldTerm>,
     pub(crate) grant: Arc<RunGrant>,
     pub(crate) orders: watch::Receiver<Orders>,
+    /// When the grant came.
+    pub(crate) began: SystemTime,
 }
 
 /// Starts to carry out a run that is held, in the background.
@@ -57,8 +61,13 @@ pub(crate) fn start_run(
     context.outbox.open_run(&grant.run, grant.seq);
     let run = &grant.run;
     let span = info_span!("run", job = %run.job, run = run.run.0, epoch = run.epoch.0, agent = %grant.agent);
-    let execution =
-        Execution { context: Arc::clone(context), term: Arc::clone(term), grant: Arc::new(grant), orders };
+    let execution = Execution {
+        context: Arc::clone(context),
+        term: Arc::clone(term),
+        grant: Arc::new(grant),
+        orders,
+        began: SystemTime::now(),
+    };
     let abandoned = context.abandoned.clone();
     context.runs.spawn(
         async move {
@@ -131,6 +140,7 @@ async fn finish_run(
     asked: Option<Asked>,
 ) -> Result<(), UntoldEnd> {
     execution.context.held.note_childless(&execution.grant.run);
+    let end = conclusion.end.clone();
     let fate = if asked == Some(Asked::Fenced) {
         release_run(execution);
         EndFate::Fenced(conclusion.end)
@@ -141,7 +151,10 @@ async fn finish_run(
         // Another settled the run without knowing whether its child is gone: say that it is.
         EndFate::Fenced(how) => report_gone(execution, how).await,
         // One that was refused was answered since.
-        EndFate::Acknowledged | EndFate::Refused(_) | EndFate::Void => Ok(()),
+        EndFate::Acknowledged | EndFate::Refused(_) | EndFate::Void => {
+            record_run(execution, &end);
+            Ok(())
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn run_grant(number: u128) -> RunGrant {
         now: Timestamp::UNIX_EPOCH,
         arrived: BootInstant::from_nanoseconds(1),
         seq: Seq(3),
-        traceparent: String::new(),
+        trace: None,
         attempt: 1,
     }
 }

@@ -4,9 +4,12 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde::Deserialize;
 use tenure_core::{
+    handover::Cause,
     id::{Attach, Generation, Seq, Term},
     run_ref::RunRef,
+    trace::{SpanId, TraceContext},
 };
 use tenure_proto::{
     convert::{
@@ -40,7 +43,8 @@ pub(crate) struct RunGrant {
     pub(crate) arrived: BootInstant,
     /// The position of the record that started the run.
     pub(crate) seq: Seq,
-    pub(crate) traceparent: String,
+    /// The job's trace at its admission; none: the coordinator gave none that can be read.
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) attempt: u32,
 }
 
@@ -86,7 +90,7 @@ impl RunGrant {
             now: read_timestamp("now", require("now", grant.now.as_ref())?)?,
             arrived,
             seq: Seq(grant.seq),
-            traceparent: grant.traceparent,
+            trace: grant.traceparent.parse().ok(),
             attempt: grant.attempt,
         })
     }
@@ -109,6 +113,21 @@ impl RunGrant {
             return Err(GrantRefusal::Late);
         }
         Ok(())
+    }
+
+    /// The trace at this run: the parent of whatever the run does.
+    pub(crate) fn run_trace(&self) -> Option<TraceContext> {
+        self.trace.map(|trace| trace.at(SpanId::of_run(self.run.job, self.run.run)))
+    }
+
+    /// Why the run starts, as its handover says.
+    pub(crate) fn cause(&self) -> Cause {
+        #[derive(Deserialize)]
+        struct Handover {
+            cause: Cause,
+        }
+        let read: Result<Handover, _> = serde_json::from_slice(&self.handover);
+        read.map_or(Cause::Dispatch, |handover| handover.cause)
     }
 
     /// The database's time at an instant of this host's clock, as far as it can be told here.

@@ -35,10 +35,23 @@ pub(super) const KEY_VARIABLE: &str = "TENURE_IDEMPOTENCY_KEY";
 /// How a command is to be run.
 pub(super) struct Execution<'a> {
     pub(super) idempotency_key: &'a str,
+    /// The effect's place in the trace of its job; empty: the run's.
+    pub(super) traceparent: &'a str,
     /// Where its stderr is passed on to.
     pub(super) errors: &'a Errors,
     /// How long its output is waited for once it is gone.
     pub(super) stop_grace: Duration,
+}
+
+impl<'a> Execution<'a> {
+    pub(super) fn new(
+        idempotency_key: &'a str,
+        traceparent: &'a str,
+        errors: &'a Errors,
+        stop_grace: Duration,
+    ) -> Self {
+        Self { idempotency_key, traceparent, errors, stop_grace }
+    }
 }
 
 /// A command that was run, or could not be.
@@ -199,6 +212,9 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        if !execution.traceparent.is_empty() {
+            command.env("TRACEPARENT", execution.traceparent);
+        }
         // A command that nobody speaks for would go on unrecorded.
         bind_to_parent(&mut command);
         let mut child = command.spawn()?;

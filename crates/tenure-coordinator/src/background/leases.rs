@@ -15,6 +15,7 @@ use crate::{
     coordinator::Parts,
     lane::work::{DecideError, Decided},
     refusals::chain,
+    trace::record_lost_run,
 };
 
 /// What became of the lapsed leases of one pass.
@@ -61,13 +62,14 @@ async fn settle_leases(parts: &Parts, lapsed: Vec<JobFacts>) -> usize {
 async fn settle_lease(parts: &Parts, facts: &JobFacts) -> bool {
     let planner = |facts: &JobFacts| plan_settlement(facts, Evidence::TermLapsed, Principal::fleet("sweep"));
     match parts.lanes.decide((facts.tenant.clone(), facts.job), Box::new(planner)).await {
-        Ok(Decided { written: Some(seq), .. }) => {
-            tracing::info!(job = %facts.job, run = %facts.run, %seq, "settled a run whose worker's term lapsed");
+        Ok(Decided { written: Some(seq), facts: settled }) => {
+            record_lost_run(parts, &settled, "term_lapsed");
+            tracing::info!(job = %facts.job, run = %facts.run, epoch = %facts.head_epoch, %seq, "settled a run whose worker's term lapsed");
             true
         }
         Ok(Decided { written: None, .. }) | Err(DecideError::Missing) => true,
         Err(error) => {
-            tracing::warn!(job = %facts.job, run = %facts.run, error = chain(&error), "a lapsed run was not settled");
+            tracing::warn!(job = %facts.job, run = %facts.run, epoch = %facts.head_epoch, error = chain(&error), "a lapsed run was not settled");
             false
         }
     }

@@ -30,6 +30,7 @@ use crate::{
     clock::DatabaseClock,
     mint::{mint_job_id, mint_salt, mint_session_id},
     server::caller::Caller,
+    trace::settle_trace,
 };
 
 /// What admitting needs.
@@ -144,8 +145,8 @@ impl Admissions {
     ) -> Result<SealedJob, Refusal> {
         let now = self.clock.now();
         let bundle = revision.bundle.as_ref();
-        let admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
-        let new = self.seal(&caller.tenant, caller.principal.clone(), key, &admitted)?;
+        let mut admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
+        let new = self.seal(&caller.tenant, caller.principal.clone(), key, &mut admitted)?;
         Ok(SealedJob { new, document: revision.document.clone(), input: admitted.submission.input })
     }
 
@@ -154,10 +155,12 @@ impl Admissions {
         tenant: &Tenant,
         by: Principal,
         key: Option<SubmissionKey>,
-        admitted: &Admitted,
+        admitted: &mut Admitted,
     ) -> Result<NewJob, Refusal> {
         let at = self.clock.now();
         let (job, session) = (mint_job_id(at), mint_session_id(at));
+        let given = admitted.submission.traceparent.take();
+        admitted.submission.traceparent = Some(settle_trace(job, given.as_deref()).to_string());
         let header =
             Header { tenant: tenant.clone(), job, generation: self.generation, epoch: Epoch(0), run: Run(0) };
         let drafts = admitted.drafts(session, by, mint_salt());

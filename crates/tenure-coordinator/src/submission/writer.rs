@@ -19,6 +19,7 @@ use crate::{
     grant::grant_first_run,
     lane::{LaneParts, Lanes},
     patience::{Unanswered, within},
+    trace::record_admission,
 };
 
 /// How often a batch is sent whole where somebody took a position of it, or it was given up in favour of another.
@@ -82,6 +83,7 @@ impl Writer {
         for (((new, (document, input)), matched), outcome) in
             news.into_iter().zip(beside).zip(matches).zip(outcomes)
         {
+            record_admission(&new, outcome.as_ref().ok(), &self.parts.clock);
             self.follow_up(SealedJob { new, document, input }, matched, outcome.as_ref().ok()).await;
             answers.push_back(outcome);
         }

@@ -51,6 +51,17 @@ impl Answer {
         Self { attempt: recorded.last.attempt, how, read_back: true }
     }
 
+    /// Why it is no success; none: it is one.
+    pub(super) fn failure(&self) -> Option<String> {
+        match &self.how {
+            How::Done { .. } => None,
+            How::Failed { disposition, exit_code: Some(code), .. } => {
+                Some(format!("exit code {code}, {}", disposition.word()))
+            }
+            How::Failed { disposition, exit_code: None, .. } => Some(disposition.word().to_owned()),
+        }
+    }
+
     /// The same, for somebody who ran nothing.
     pub(super) fn as_read_back(&self) -> Self {
         Self { read_back: true, ..self.clone() }

@@ -28,6 +28,7 @@ use super::{
     probing::reconcile,
     recording::EndedCommand,
     remains::CommandRemains,
+    span::EffectSpan,
     warn_of_other_command,
 };
 
@@ -45,6 +46,8 @@ pub(super) struct Performance<'a> {
     is_doubtful: bool,
     /// Of a command or probe that may be alive.
     remains: Option<CommandRemains>,
+    /// Set once a command or probe was to be run.
+    pub(super) span: Option<EffectSpan>,
 }
 
 /// What follows a failure.
@@ -72,6 +75,7 @@ impl<'a> Performance<'a> {
             executions: 0,
             is_doubtful: false,
             remains: None,
+            span: None,
         }
     }
 
@@ -191,7 +195,9 @@ impl<'a> Performance<'a> {
     async fn run_command(&mut self, attempt: u32) -> Result<EndedCommand, Stop> {
         let idempotency_key = self.expect_command();
         let stop_grace = Some(write_duration(self.effects.stop_grace));
-        self.caller.tell(Told::Perform(PerformNow { attempt, idempotency_key, stop_grace })).await?;
+        let traceparent = self.traceparent(attempt);
+        let now = PerformNow { attempt, idempotency_key, stop_grace, traceparent };
+        self.caller.tell(Told::Perform(now)).await?;
         loop {
             match self.caller.hear().await? {
                 Said::Started(started) => {

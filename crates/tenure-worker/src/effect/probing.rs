@@ -103,7 +103,8 @@ impl Performance<'_> {
 
     async fn run_probe(&mut self, attempt: u32) -> Result<Verdict, Stop> {
         let idempotency_key = self.expect_command();
-        self.caller.tell(Told::Probe(ProbeNow { attempt, idempotency_key })).await?;
+        let traceparent = self.traceparent(attempt);
+        self.caller.tell(Told::Probe(ProbeNow { attempt, idempotency_key, traceparent })).await?;
         let Said::Probed(probed) = self.caller.hear().await? else { return Err(out_of_turn().into()) };
         let disposition = require("verdict", read_disposition("verdict", probed.verdict).map_err(refuse)?);
         let disposition = disposition.map_err(refuse)?;

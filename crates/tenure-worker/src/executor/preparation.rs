@@ -169,7 +169,7 @@ fn plan_environment(
     EnvironmentPlan {
         tenure_directory: execution.context.options.program.parent().map(PathBuf::from),
         home: user.map(|user| user.home.clone()),
-        traceparent: Some(grant.traceparent.clone()).filter(|given| !given.is_empty()),
+        traceparent: grant.run_trace().map(|trace| trace.to_string()),
         tenure,
         agent: declaration.env(),
         secrets: declaration.secrets(),
