@@ -24,6 +24,8 @@ use crate::{
     attachments::Attached,
     coordinator::Parts,
     lane::work::{LaneError, Reply, ReportAnswer, ReportStream},
+    metrics::metrics,
+    refusals::write_refusal,
     wake::{OrderKind, RaisedOrder},
 };
 pub(crate) use output::OutputQueue;
@@ -180,7 +182,14 @@ impl Session {
 /// Tells the worker what became of a report. Where it is not known, the stream ends: the worker sends it again.
 fn answer_report(attached: &Attached, run: &RunRef, n: u64, answer: Result<ReportAnswer, LaneError>) {
     if let Ok(ReportAnswer::Fenced { epoch, .. }) = &answer {
-        tracing::info!(worker = %attached.worker, %run, n, present_epoch = %epoch, "a late report is fenced");
+        metrics().note_fenced_report();
+        tracing::info!(
+            worker = %attached.worker, job = %run.job, run = %run.run, epoch = %run.epoch, n, present_epoch = %epoch,
+            "a late report is fenced"
+        );
+    }
+    if let Ok(ReportAnswer::Refused(refusal)) = &answer {
+        metrics().note_refusal(refusal);
     }
     match answer {
         Ok(answer) => attached.send(attach_response::Message::Appended(report::write_answer(run, n, answer))),
@@ -201,5 +210,5 @@ pub(crate) fn write_order(run: &RunRef, kind: &OrderKind) -> v1::Order {
 
 /// The end of a stream as a status.
 pub(crate) fn end_status(attached: &Attached) -> Option<Status> {
-    attached.closed_because().map(tenure_proto::status::refusal_to_status)
+    attached.closed_because().map(write_refusal)
 }

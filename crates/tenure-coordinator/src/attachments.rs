@@ -20,7 +20,10 @@ use tenure_store::{AttachedTerm, Floors};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::refusals::OVERLOAD_RETRY;
+use crate::{
+    metrics::{Limit, metrics},
+    refusals::OVERLOAD_RETRY,
+};
 
 /// One attached worker.
 #[derive(Debug)]
@@ -94,6 +97,7 @@ impl Attached {
     pub(crate) fn send(&self, message: Message) {
         let sent = self.outbound.try_send(AttachResponse { message: Some(message) });
         if let Err(mpsc::error::TrySendError::Full(_)) = sent {
+            metrics().note_limit(Limit::AttachmentQueue);
             let words = format!("worker {} left {ATTACHMENT_QUEUE_MAX} messages unread", self.worker);
             self.close(Refusal::new(Reason::Overloaded, words));
         }
@@ -224,6 +228,7 @@ impl Attachments {
         let key = (attached.worker.clone(), attached.term);
         let mut all = self.lock();
         if all.len() >= ATTACHED_MAX && !all.contains_key(&key) {
+            metrics().note_limit(Limit::Attached);
             let words =
                 format!("{ATTACHED_MAX} workers are attached to this coordinator, and no more are taken");
             return Err(Refusal::new(Reason::Overloaded, words).with_retry_after(OVERLOAD_RETRY));

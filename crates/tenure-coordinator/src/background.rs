@@ -4,6 +4,7 @@
 
 mod clock;
 mod delayed;
+mod gauges;
 mod leases;
 mod overdue;
 mod partitions;
@@ -25,6 +26,7 @@ pub(crate) fn start_background(parts: &Parts, listen_database_url: String) {
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
     parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
+    parts.vital.spawn("gauges", gauges::count_fleet(parts.clone()));
     parts.tasks.spawn(end_attachments(parts.clone()));
 }
 

@@ -24,6 +24,7 @@ use crate::{
     background::start_background,
     clock::DatabaseClock,
     lane::{LaneParts, Lanes},
+    metrics::{define_queue_gauges, metrics},
     options::{CoordinatorOptions, LANES_MAX, StartError},
     patience::Bulk,
     poll::Poll,
@@ -75,6 +76,7 @@ impl Coordinator {
             listener.local_addr().map_err(|source| StartError::Listen { listen: options.listen, source })?;
         let store = prepare_database(&options).await.map_err(StartError::Database)?;
         let parts = assemble(store, &options).await.map_err(StartError::Database)?;
+        watch_queues(&parts);
         let serving = server::serve(parts.clone(), listener).map_err(StartError::Reflection)?;
         start_background(&parts, options.listen_database_url.unwrap_or(options.database_url));
         tracing::info!(address = %local_addr, lanes = options.lanes, "the coordinator serves");
@@ -142,6 +144,19 @@ impl RunningCoordinator {
 /// Why a stream of a stopping coordinator ends.
 pub(crate) fn stopping() -> Refusal {
     Refusal::new(Reason::CoordinatorUnavailable, "this coordinator is stopping")
+}
+
+/// What waits here is shown to whoever asks for the metrics.
+fn watch_queues(parts: &Parts) {
+    let (attachments, followers) = (parts.attachments.clone(), parts.followers.clone());
+    // Defined first, so that nothing is missing before it is counted.
+    let _ = metrics();
+    define_queue_gauges(
+        parts.lanes.watch_depths(),
+        parts.submissions.watch_depth(),
+        move || attachments.list().len() as u64,
+        move || followers.count() as u64,
+    );
 }
 
 fn check_options(options: &CoordinatorOptions) -> Result<(), StartError> {

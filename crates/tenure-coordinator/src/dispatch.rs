@@ -18,6 +18,7 @@ use crate::{
     coordinator::Parts,
     denial::conclude_denied,
     grant::grant_runs,
+    metrics::{ClaimWay, Statement, metrics},
     mint::Secret,
     patience::within,
     refusals::chain,
@@ -87,7 +88,9 @@ async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report:
     report.workers += 1;
     let secrets: Vec<Secret> = (0..credits).map(|_| Secret::mint()).collect();
     let request = request_jobs(parts, attached, full, &secrets);
+    let begun = Instant::now();
     let claiming = within(parts.store.claim_jobs(&request)).await;
+    metrics().note_statement(Statement::Claim, begun.elapsed());
     let failure = match claiming {
         Ok(Ok(outcome)) => return take_claim(parts, attached, outcome, ready_count, &secrets, report).await,
         Ok(Err(error)) => chain(&error),
@@ -112,6 +115,7 @@ async fn take_claim(
     let claimed = u32::try_from(outcome.claimed.len()).unwrap_or(credits);
     attached.add_credits(credits.saturating_sub(claimed));
     report.claimed += claimed;
+    metrics().note_claims(ClaimWay::Queue, claimed.into());
     if let Some(refusal) = outcome.refused {
         report.refused += 1;
         refuse_term(attached, refusal);

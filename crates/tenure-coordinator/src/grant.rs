@@ -10,6 +10,7 @@ use tenure_core::{
     deadline::Deadline,
     handover::{Cause, Handover, History},
     id::Seq,
+    record::{Record, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
 };
@@ -19,14 +20,19 @@ use tenure_proto::{
 };
 use tenure_store::Claimed;
 
-use crate::{attachments::Attached, coordinator::Parts, lane::Lanes, mint::Secret, trace::grant_trace};
+use crate::{
+    attachments::Attached, coordinator::Parts, lane::Lanes, metrics::metrics, mint::Secret,
+    trace::grant_trace,
+};
 
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
 /// The kinds of records that a handover is composed from.
-const KINDS_TOLD: [&str; 7] = [
+const KINDS_TOLD: [&str; 8] = [
     "job_admitted",
     "run_started",
+    // Told to nobody: it says since when the job was without a run.
+    "run_interrupted",
     "note",
     "effect_started",
     "effect_done",
@@ -107,12 +113,24 @@ async fn read_history(parts: &Parts, run: &Claimed) -> Result<History, Refusal> 
         for stored in page.records {
             // Nothing is decided from a record that this release does not know.
             if let Ok(record) = stored.parse() {
+                note_recovery(run, &record);
                 history.take_record(record, stored.value);
             }
         }
         next = page.next;
     }
     Ok(history)
+}
+
+/// The interruption that a run recovers from is the last before its claim.
+fn note_recovery(run: &Claimed, record: &Record) {
+    let RecordKind::RunInterrupted { interruption, .. } = &record.kind else { return };
+    if let Cause::Recovered { previous, .. } = &run.cause
+        && record.run == *previous
+    {
+        let took = run.head_at.duration_since(record.at);
+        metrics().note_recovery(interruption, took.try_into().unwrap_or_default());
+    }
 }
 
 /// What is left of the deadline counts from the claim.

@@ -29,7 +29,12 @@ use tenure_core::{chain::Head, limits, run_ref::RunRef};
 use tenure_store::Store;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::{clock::DatabaseClock, vital::VitalTasks, wake::Wakes};
+use crate::{
+    clock::DatabaseClock,
+    metrics::{Limit, metrics},
+    vital::VitalTasks,
+    wake::Wakes,
+};
 use memory::Memories;
 use work::{Decide, DecideError, Decided, JobKey, LaneError, Pending, Planner, Reply, RunReport, Work};
 
@@ -88,9 +93,19 @@ impl Lanes {
         let work = Work::Decide(Decide { job, planner, reply });
         match self.queue_of(&work.job()).try_send(work) {
             Ok(()) => answer.await.unwrap_or(Err(DecideError::Lane(LaneError::Stopping))),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(DecideError::Lane(LaneError::Overloaded)),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                metrics().note_limit(Limit::LaneQueue);
+                Err(DecideError::Lane(LaneError::Overloaded))
+            }
             Err(mpsc::error::TrySendError::Closed(_)) => Err(DecideError::Lane(LaneError::Stopping)),
         }
+    }
+
+    /// Tells how much waits in each, for as long as they are there.
+    pub(crate) fn watch_depths(&self) -> impl Fn() -> Vec<u64> + Send + Sync + use<> {
+        // They end when nobody can ask them any more, and whoever watches asks nothing.
+        let queues: Vec<_> = self.queues.iter().map(mpsc::Sender::downgrade).collect();
+        move || queues.iter().filter_map(|queue| Some(count_waiting(&queue.upgrade()?))).collect()
     }
 
     fn queue_of(&self, job: &JobKey) -> &mpsc::Sender<Work> {
@@ -99,6 +114,11 @@ impl Lanes {
         let lanes = self.queues.len() as u64;
         &self.queues[usize::try_from(hasher.finish() % lanes).unwrap_or(0)]
     }
+}
+
+/// How many messages wait in a queue.
+pub(crate) fn count_waiting<T>(queue: &mpsc::Sender<T>) -> u64 {
+    (queue.max_capacity() - queue.capacity()) as u64
 }
 
 /// One writer.

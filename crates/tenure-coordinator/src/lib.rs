@@ -23,6 +23,7 @@ mod grant;
 mod background;
 
 mod clock;
+mod metrics;
 mod mint;
 mod patience;
 mod poll;

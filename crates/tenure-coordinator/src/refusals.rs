@@ -5,9 +5,14 @@
 use std::{error::Error, time::Duration};
 
 use tenure_core::{reason::Reason, refusal::Refusal};
+use tenure_proto::status::refusal_to_status;
 use tenure_store::StoreError;
+use tonic::Status;
 
-use crate::lane::work::{DecideError, LaneError};
+use crate::{
+    lane::work::{DecideError, LaneError},
+    metrics::metrics,
+};
 
 /// When a caller may try again after the database did not answer.
 pub(crate) const DATABASE_RETRY: Duration = Duration::from_secs(1);
@@ -67,6 +72,12 @@ pub(crate) fn refuse_decision(error: DecideError, job: &str) -> Refusal {
         DecideError::Refused(refusal) => refusal,
         DecideError::Lane(error) => refuse_lane(&error),
     }
+}
+
+/// A refusal as it goes onto the wire. Everything that is refused is counted here.
+pub(crate) fn write_refusal(refusal: &Refusal) -> Status {
+    metrics().note_refusal(refusal);
+    refusal_to_status(refusal)
 }
 
 /// There is no such job.

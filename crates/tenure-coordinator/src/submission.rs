@@ -16,7 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{
     attachments::Attachments,
-    lane::{LaneParts, Lanes, work::LaneError},
+    lane::{LaneParts, Lanes, count_waiting, work::LaneError},
+    metrics::{Limit, metrics},
     refusals::{refuse_lane, refuse_store},
     server::caller::Caller,
     vital::VitalTasks,
@@ -85,6 +86,12 @@ impl Submissions {
         Self { admissions, queue, room: Arc::new(Semaphore::new(limits::SUBMIT_QUEUE_MAX_KIB)) }
     }
 
+    /// Tells how many calls wait, for as long as anybody can submit.
+    pub(crate) fn watch_depth(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
+        let queue = self.queue.downgrade();
+        move || queue.upgrade().as_ref().map_or(0, count_waiting)
+    }
+
     /// Submits one job.
     pub(crate) async fn submit(
         &self,
@@ -132,6 +139,7 @@ impl Submissions {
         let bytes: usize = jobs.iter().map(SealedJob::size_bytes).sum();
         let size_kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
         let Ok(room) = self.room.clone().try_acquire_many_owned(size_kib) else {
+            metrics().note_limit(Limit::SubmitRoom);
             return vec![Err(refuse_lane(&LaneError::Overloaded)); count];
         };
         let (reply, answer) = oneshot::channel();
@@ -140,7 +148,10 @@ impl Submissions {
                 Ok(outcomes) => return outcomes,
                 Err(_) => lost(),
             },
-            Err(mpsc::error::TrySendError::Full(_)) => refuse_lane(&LaneError::Overloaded),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                metrics().note_limit(Limit::SubmitQueue);
+                refuse_lane(&LaneError::Overloaded)
+            }
             Err(mpsc::error::TrySendError::Closed(_)) => lost(),
         };
         vec![Err(refusal); count]
@@ -155,6 +166,7 @@ fn write_admitted(
     (job_id, session_id): (String, String),
     outcome: Submitted,
 ) -> Result<v1::Admitted, Refusal> {
+    metrics().note_submission(&outcome);
     match outcome {
         Submitted::Admitted { deadline_at, .. } => Ok(v1::Admitted {
             job_id,

@@ -164,6 +164,18 @@ impl Interruption {
         }
     }
 
+    /// The word, as stored.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::WorkerLost => "worker_lost",
+            Self::LostContact => "lost_contact",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Crashed { .. } => "crashed",
+            Self::GroundStop => "ground_stop",
+        }
+    }
+
     /// The reason of a failure where nothing is left to draw on: a stable word.
     #[must_use]
     pub const fn failure_reason(&self) -> &'static str {

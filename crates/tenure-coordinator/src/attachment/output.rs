@@ -23,7 +23,11 @@ use tenure_proto::{
 use tenure_store::{OutputChunk, OutputStream};
 use tokio::sync::mpsc;
 
-use crate::{attachments::Attached, coordinator::Parts};
+use crate::{
+    attachments::Attached,
+    coordinator::Parts,
+    metrics::{Limit, metrics},
+};
 
 /// The output that is not durable yet.
 pub(crate) struct OutputQueue {
@@ -55,6 +59,7 @@ impl OutputQueue {
         let size = chunk.bytes.len() as u64 + CHUNK_OVERHEAD_BYTES;
         let waiting = self.waiting_bytes.fetch_add(size, Ordering::Relaxed);
         if waiting > OUTPUT_WINDOW_BYTES + OUTPUT_CHUNK_MAX_BYTES as u64 {
+            metrics().note_limit(Limit::OutputWindow);
             let words = format!(
                 "more than {OUTPUT_WINDOW_BYTES} bytes of output were sent without an acknowledgement"
             );

@@ -2,7 +2,7 @@
 //! the store renews on a connection that nothing else uses but an attach. The answer carries what stands for the worker's
 //! runs; the grants that were lost on their way are looked for in a task of their own, which no renewal waits for. Neighbours: `attachment`, `lost`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use tenure_core::{limits::RENEWALS_QUEUED_MAX, reason::Reason, refusal::Refusal, run_ref::RunRef};
 use tenure_proto::{
@@ -14,8 +14,13 @@ use tokio::sync::mpsc;
 
 use super::write_order;
 use crate::{
-    attachments::Attached, coordinator::Parts, lane::work::StandingNotice, patience::within,
-    refusals::refuse_store, wake::OrderKind,
+    attachments::Attached,
+    coordinator::Parts,
+    lane::work::StandingNotice,
+    metrics::{Limit, Statement, metrics},
+    patience::within,
+    refusals::refuse_store,
+    wake::OrderKind,
 };
 
 /// The renewals that were not answered yet.
@@ -43,6 +48,7 @@ impl RenewalQueue {
             read_run_refs(&renew.runs)?;
         }
         self.renewals.try_send(renew).map_err(|_| {
+            metrics().note_limit(Limit::RenewalQueue);
             Refusal::new(Reason::Overloaded, format!("{RENEWALS_QUEUED_MAX} renewals wait for an answer"))
         })
     }
@@ -54,11 +60,16 @@ async fn answer_renewal(parts: &Parts, attached: &Arc<Attached>, renew: v1::Rene
     {
         attached.set_runs(runs);
     }
+    let begun = Instant::now();
     let renewal = parts.store.renew_term(&attached.worker, attached.term, attached.attach(), renew.echo);
     let renewal = match within(renewal).await {
         Ok(renewal) => renewal,
         Err(unanswered) => return attached.close(unanswered.into()),
     };
+    metrics().note_statement(Statement::Renew, begun.elapsed());
+    if let Ok(renewal) = &renewal {
+        metrics().note_renewal(renewal);
+    }
     match renewal {
         Ok(Renewal::Displaced) => {
             let words = format!("another attach of term {} took over", attached.term);

@@ -16,7 +16,7 @@ use super::{
     leases::{LeasesReport, settle_lapsed_leases},
     pause,
 };
-use crate::{coordinator::Parts, patience::within, refusals::chain};
+use crate::{coordinator::Parts, metrics::metrics, patience::within, refusals::chain};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Closed terms are deleted once in so many passes.
@@ -92,6 +92,7 @@ impl Sweep {
                 "a worker's term lapsed and was closed"
             );
         }
+        metrics().note_closed_terms(closed.len());
         Ok(closed.len())
     }
 }

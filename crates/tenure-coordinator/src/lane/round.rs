@@ -5,6 +5,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
+    time::Instant,
 };
 
 use tenure_core::{
@@ -22,6 +23,7 @@ use super::{
     work::{DecideError, Decided, JobKey, LaneError, Pending, ReportAnswer, RunReport, StandingNotice, Work},
 };
 use crate::{
+    metrics::{Statement, metrics},
     patience::{Unanswered, within},
     refusals::refuse_store,
     wake::{OrderKind, RaisedOrder},
@@ -67,10 +69,15 @@ impl Lane {
             appends.push(append);
             waiters.push((pending, facts));
         }
+        let begun = Instant::now();
         let report = match within(self.parts.store.append_with_retry(&appends)).await {
             Ok(report) => report,
             Err(unanswered) => return self.fail_unanswered(&appends, waiters, unanswered),
         };
+        metrics().note_statement(Statement::Append, begun.elapsed());
+        metrics().note_batch(appends.len());
+        let applied = report.outcomes.iter().filter(|outcome| is_applied(outcome)).count();
+        metrics().note_appends(applied as u64, (appends.len() - applied) as u64);
         tracing::debug!(
             lane = self.number,
             appends = appends.len(),
@@ -143,6 +150,9 @@ impl Lane {
     /// The memory follows what was written, and others hear of it.
     fn note_applied(&mut self, key: &JobKey, append: &Append, facts: Option<&JobFacts>) {
         self.advance_memory(key, append);
+        if let Some(state) = append.changes.job.as_ref().and_then(|job| job.state) {
+            metrics().note_state(state);
+        }
         self.parts.wakes.wake_watchers(key.1);
         match &append.changes.ready {
             ReadyChange::Insert { not_before: None, .. } => self.parts.wakes.note_ready(),
@@ -169,6 +179,10 @@ impl Lane {
             memory.note_notice(last.kind);
         }
     }
+}
+
+const fn is_applied(outcome: &Result<AppendOutcome, StoreError>) -> bool {
+    matches!(outcome, Ok(AppendOutcome::Applied { .. }))
 }
 
 /// What waits, by job. What was tried too often is given back, and what followed it in its stream; what is to be remembered

@@ -2,11 +2,10 @@
 //! each service; `caller` identifies, `patience` bounds.
 
 use tenure_core::{limits::PAGE_MAX, reason::Reason, refusal::Refusal};
-use tenure_proto::status::refusal_to_status;
 use tonic::{Request, Response, Status};
 
 use super::caller::{Caller, identify_caller};
-use crate::patience::within;
+use crate::{patience::within, refusals::write_refusal};
 
 /// Who asks, and what.
 pub(super) fn open<M>(request: Request<M>) -> (Caller, M) {
@@ -19,7 +18,7 @@ pub(super) async fn answer<M>(
     outcome: impl Future<Output = Result<M, Refusal>>,
 ) -> Result<Response<M>, Status> {
     let outcome = within(outcome).await.unwrap_or_else(|unanswered| Err(unanswered.into()));
-    outcome.map(Response::new).map_err(|refusal| refusal_to_status(&refusal))
+    outcome.map(Response::new).map_err(|refusal| write_refusal(&refusal))
 }
 
 /// The limit of a page: 0 means the default.

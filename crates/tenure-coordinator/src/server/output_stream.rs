@@ -9,12 +9,15 @@ use tenure_core::{
     record::{Record, RecordKind},
     refusal::Refusal,
 };
-use tenure_proto::{status::refusal_to_status, v1};
+use tenure_proto::v1;
 use tenure_store::{JobRow, OutputChunk, OutputStream};
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use crate::coordinator::{Parts, stopping};
+use crate::{
+    coordinator::{Parts, stopping},
+    refusals::write_refusal,
+};
 
 /// The pause between two looks at a job that is over.
 const PAUSE_AFTER_END: Duration = Duration::from_secs(1);
@@ -51,7 +54,7 @@ pub(crate) async fn send_output(parts: Parts, wish: OutputWish, sender: Sender) 
         OutputReader { next_chunk: wish.skip_chunks, run: wish.run, looks_after_end: 0, parts, wish, sender };
     if let Err(refusal) = reader.run_to_end().await {
         // A caller that left does not hear it.
-        let _ = reader.sender.send(Err(refusal_to_status(&refusal))).await;
+        let _ = reader.sender.send(Err(write_refusal(&refusal))).await;
     }
 }
 

@@ -6,12 +6,15 @@ use tenure_core::{
     id::{JobId, Seq, Tenant},
     refusal::Refusal,
 };
-use tenure_proto::{convert::state::write_state, status::refusal_to_status, v1};
+use tenure_proto::{convert::state::write_state, v1};
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::job_view::write_record;
-use crate::coordinator::{Parts, stopping};
+use crate::{
+    coordinator::{Parts, stopping},
+    refusals::write_refusal,
+};
 
 /// Records that are read at once.
 const PAGE: u32 = 200;
@@ -39,7 +42,7 @@ pub(crate) async fn watch_records(parts: Parts, tenant: Tenant, job: JobId, from
 
 /// The stream ends with a reason. A caller that left does not hear it.
 async fn end_with(sender: &Sender, refusal: &Refusal) {
-    let _ = sender.send(Err(refusal_to_status(refusal))).await;
+    let _ = sender.send(Err(write_refusal(refusal))).await;
 }
 
 enum Progress {

@@ -3,7 +3,7 @@
 //! stands alone; one that was kept from its locks is sent again once, because nothing of it was written. Grants go out after the commit is known.
 //! Neighbours: `submission` queues, `eager` matches, `grant` hands over.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
 use tenure_core::{limits, refusal::Refusal};
 use tenure_store::{NewJob, StoreError, Submitted};
@@ -18,6 +18,7 @@ use crate::{
     attachments::Attachments,
     grant::grant_first_run,
     lane::{LaneParts, Lanes},
+    metrics::{ClaimWay, Statement, metrics},
     patience::{Unanswered, within},
     trace::record_admission,
 };
@@ -101,7 +102,10 @@ impl Writer {
         }
         let Some(Match { attached, secret }) = matched else { return };
         match outcome.and_then(|outcome| claimed_run(job, outcome)) {
-            Some(run) => grant_first_run(&self.lanes, &attached, run, &secret).await,
+            Some(run) => {
+                metrics().note_claims(ClaimWay::Eager, 1);
+                grant_first_run(&self.lanes, &attached, run, &secret).await;
+            }
             None => attached.add_credits(1),
         }
     }
@@ -131,7 +135,10 @@ impl Writer {
     async fn store_piece(&self, piece: &[NewJob]) -> Result<Vec<Submitted>, Failed> {
         let mut attempts = 1;
         loop {
-            match within(self.parts.store.submit_jobs(piece)).await? {
+            let begun = Instant::now();
+            let stored = within(self.parts.store.submit_jobs(piece)).await?;
+            metrics().note_statement(Statement::Submit, begun.elapsed());
+            match stored {
                 Err(StoreError::PositionTaken { .. } | StoreError::Deadlock { .. })
                     if attempts < ATTEMPTS_MAX =>
                 {
