@@ -97,11 +97,11 @@ fn check_targets(makefile: &File, documents: &[File]) -> Vec<String> {
     let listed = Regex::new(r"(?m)^([a-z][a-z-]*):.*## ").unwrap();
     let phony = Regex::new(r"(?m)^\.PHONY:((?:.*\\\n)*.*)$").unwrap();
     let phony = phony.captures(&makefile.text).map_or("", |found| found.get(1).unwrap().as_str());
+    let typed: Vec<Typed<'_>> =
+        documents.iter().filter(|file| file.path.ends_with(".md")).flat_map(list_typed).collect();
     let explained = |target: &str| {
-        let typed = documents.iter().filter(|file| file.path.ends_with(".md")).flat_map(list_typed);
-        typed
-            .into_iter()
-            .any(|typed| typed.program == "make" && typed.rest.split_whitespace().next() == Some(target))
+        let targets = typed.iter().filter(|typed| typed.program == "make");
+        targets.into_iter().any(|typed| typed.rest.split_whitespace().next() == Some(target))
     };
     let unexplained = listed
         .captures_iter(&makefile.text)

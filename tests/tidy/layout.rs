@@ -23,6 +23,9 @@ fn check_names(files: &[File]) -> Vec<String> {
             if part == "mod.rs" {
                 findings.push(format!("{}: a module is name.rs, with children in name/", file.path));
             }
+            if part.ends_with(".rs") && name.ends_with(|end: char| end.is_ascii_digit()) {
+                findings.push(format!("{}: a number says nothing about what is inside", file.path));
+            }
             if EMPTY_NAMES.iter().any(|empty| name.split('_').any(|word| word == *empty)) {
                 findings.push(format!("{}: `{name}` does not say what is inside", file.path));
             }
@@ -76,9 +79,9 @@ fn every_level_has_one_test_binary() {
 
 #[test]
 fn empty_names_are_found() {
-    let files = ["a/mod.rs", "a/common/b.rs", "a/job_utils.rs", "a/commonly.rs"]
+    let files = ["a/mod.rs", "a/common/b.rs", "a/job_utils.rs", "a/job_v2.rs", "a/commonly.rs"]
         .map(|path| File::new(path, "//! x\n"));
-    assert_eq!(check_names(&files).len(), 3);
+    assert_eq!(check_names(&files).len(), 4);
 }
 
 #[test]

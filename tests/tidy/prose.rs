@@ -1,6 +1,6 @@
 //! What must be written, and what must not.
 //!
-//! Owns the rules on headers, on words that do not belong into landed code, and on sleeping in tests.
+//! Owns the rules on headers, on words that do not belong into landed code, on the names of tests, and on sleeping in them.
 
 use regex::Regex;
 
@@ -94,6 +94,39 @@ fn check_sleeps(files: &[File]) -> Vec<String> {
         }
     }
     findings
+}
+
+/// A test's name is a fact, which takes a subject and what holds of it.
+fn check_facts(files: &[File]) -> Vec<String> {
+    let test =
+        Regex::new(r"#\[(?:tokio::)?test(?:\([^\]]*\))?\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)").unwrap();
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust()) {
+        for found in test.captures_iter(&file.text) {
+            let name = &found[1];
+            if name.starts_with("test_") || name.split('_').count() < 3 {
+                let line = line_of(&file.text, found.get(1).unwrap().start());
+                findings.push(format!("{}:{line}: {name} states no fact", file.path));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn names_of_tests_are_facts() {
+    assert_clean(&check_facts(&read_tree()));
+}
+
+#[test]
+fn names_that_state_nothing_are_found() {
+    let attribute = concat!("#[te", "st]");
+    for (name, expected) in [("a_lease_ends", 0), ("lease_ends", 1), ("test_that_a_lease_ends", 1)] {
+        for more in ["", "#[should_panic]\n", "#[expect(x, reason = \"y\")]\nasync "] {
+            let text = format!("{attribute}\n{more}fn {name}() {{}}\n");
+            assert_eq!(check_facts(&[File::new("a.rs", &text)]).len(), expected, "{text}");
+        }
+    }
 }
 
 #[test]

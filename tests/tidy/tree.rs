@@ -88,7 +88,7 @@ pub(crate) fn line_of(text: &str, offset: usize) -> usize {
 }
 
 #[test]
-fn test_module_at_the_end_is_told_from_what_runs() {
+fn the_test_module_at_the_end_is_told_from_what_runs() {
     let file = File::new("crates/a/src/b.rs", "fn a() {}\n\n#[cfg(test)]\nmod tests {}\n");
     assert_eq!(file.production(), "fn a() {}\n\n");
     assert_eq!(file.test_part(), "#[cfg(test)]\nmod tests {}\n");
