@@ -106,7 +106,7 @@ fn name_of_host() -> String {
 
 fn explain_start(error: &StartError) -> Failure {
     let reason = match error {
-        StartError::Option { .. } => Reason::InvalidArgument,
+        StartError::Option { .. } | StartError::Handler(_) => Reason::InvalidArgument,
         StartError::Places(_) => Reason::Internal,
     };
     Failure::from_error(reason, error)

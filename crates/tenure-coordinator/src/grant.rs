@@ -162,6 +162,7 @@ fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Han
         seq: run.head.seq.0,
         traceparent: grant_trace(run.job, run.traceparent.as_deref()).to_string(),
         attempt: run.attempt,
+        session_started_at: Some(write_timestamp(run.started_at)),
     }));
     Granted::Sent
 }

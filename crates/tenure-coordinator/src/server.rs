@@ -17,6 +17,7 @@ pub(crate) mod followers;
 mod job_view;
 mod output_stream;
 mod record_stream;
+mod steps;
 
 use std::time::Duration;
 

@@ -24,6 +24,7 @@ use self::{
 use crate::{
     canonical::write_canonical,
     deadline::duration_ms,
+    handler::HandlerVersion,
     id::Digest,
     limits,
     reason::Reason,
@@ -38,6 +39,8 @@ pub enum Command {
     Argv(Vec<String>),
     /// A script for `sh -eu`.
     Script(String),
+    /// A function in a worker that holds this version of it.
+    Handler(HandlerVersion),
 }
 
 /// What a child reads on its standard input.
@@ -104,10 +107,17 @@ impl Declaration {
     /// What it runs.
     #[must_use]
     pub fn command(&self) -> Command {
-        match self.text("script") {
-            Some(script) => Command::Script(script.to_owned()),
-            None => Command::Argv(self.texts("command")),
+        match (self.handler(), self.text("script")) {
+            (Some(version), _) => Command::Handler(version),
+            (None, Some(script)) => Command::Script(script.to_owned()),
+            (None, None) => Command::Argv(self.texts("command")),
         }
+    }
+
+    /// The version of its handler, where it has one.
+    #[must_use]
+    pub fn handler(&self) -> Option<HandlerVersion> {
+        self.text("handler").and_then(|version| version.parse().ok())
     }
 
     /// What the child reads.

@@ -115,7 +115,7 @@ pub(crate) fn worker() -> WorkerName {
 }
 
 pub(crate) fn crashed(code: i32) -> Interruption {
-    Interruption::Crashed { exit_code: Some(code), signal: None, not_started: None }
+    Interruption::Crashed { exit_code: Some(code), signal: None, not_started: None, error: None }
 }
 
 pub(crate) fn salted(text: &str) -> SaltedValue {

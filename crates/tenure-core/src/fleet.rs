@@ -26,6 +26,9 @@ const SCHEMA: i64 = 1;
 /// The keys at the top of a file.
 const TOP_KEYS: [&str; 6] = ["schema", "defaults", "agents", "policy", "routes", "joins"];
 
+/// The keys that say what an agent runs; it has one of them.
+const KINDS_OF_WORK: [&str; 3] = ["command", "script", "handler"];
+
 /// What a fleet file declares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetFile {
@@ -148,12 +151,15 @@ fn declare_agent(
     Ok(FleetAgent { name, declaration })
 }
 
-/// The defaults that an agent is laid over. Its own command goes before a default script, and the other way round.
+/// The defaults that an agent is laid over. Its own command goes before a default script, and the other way round; what is
+/// about processes says nothing to a handler.
 fn defaults_for(own: &Table, defaults: &Table) -> Table {
     let mut defaults = defaults.clone();
-    if own.contains_key("command") || own.contains_key("script") {
-        defaults.remove("command");
-        defaults.remove("script");
+    if KINDS_OF_WORK.iter().any(|key| own.contains_key(*key)) {
+        KINDS_OF_WORK.iter().for_each(|key| drop(defaults.remove(*key)));
+    }
+    if own.contains_key("handler") || defaults.contains_key("handler") {
+        schema::PROCESS_KEYS.iter().for_each(|key| drop(defaults.remove(*key)));
     }
     defaults
 }

@@ -79,7 +79,7 @@ pub struct Handover {
 }
 
 /// A note of an earlier run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierNote {
     /// The run that left it.
     pub run: Run,

@@ -13,6 +13,7 @@ pub mod chain;
 pub mod effect;
 pub mod job;
 pub mod record;
+pub mod step;
 pub mod verify;
 
 pub mod admission;
@@ -22,6 +23,7 @@ pub mod declaration;
 pub mod fleet;
 
 pub mod brief;
+pub mod handler;
 pub mod handover;
 pub mod plan;
 pub mod recovery;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// Longest name of an agent, tenant or worker.
+/// Longest name of an agent, tenant or worker, and longest version of a handler.
 pub const NAME_MAX_BYTES: usize = 63;
 /// Longest idempotency key of a submission, and longest key of an effect.
 pub const KEY_MAX_BYTES: usize = 512;
@@ -46,6 +46,12 @@ pub const UNASKED_KEYS_MAX: usize = 20;
 pub const HANDOVER_EFFECT_OUTPUT_MAX_BYTES: usize = 512;
 /// Most bytes of effects in a handover, as they are written in its JSON; the latest are kept.
 pub const HANDOVER_EFFECTS_MAX_BYTES: usize = 256 * 1024;
+/// Longest name of a step.
+pub const STEP_NAME_MAX_BYTES: usize = 256;
+/// Largest output of a step, as JSON.
+pub const STEP_OUTPUT_MAX_BYTES: usize = 256 * 1024;
+/// Steps of one run, those included that are read back.
+pub const RUN_STEPS_MAX: usize = 10_000;
 /// Longest reason (`--why`).
 pub const WHY_MAX_BYTES: usize = 4 * 1024;
 /// Largest declaration, as canonical JSON.

@@ -24,6 +24,7 @@ use crate::{
     job::State,
     principal::Principal,
     recovery::{Denial, GoneProof, Interruption, RecoveryPolicy, Restart},
+    step::StepName,
 };
 
 /// The direction in which a job works.
@@ -120,6 +121,18 @@ pub enum RecordKind {
     Note {
         /// The text.
         text: ValueRef,
+    },
+    /// A step of a handler is about to be executed.
+    StepStarted {
+        /// Its name.
+        name: StepName,
+    },
+    /// A step of a handler was executed. Beside it: what it returned, as JSON.
+    StepFinished {
+        /// Its name.
+        name: StepName,
+        /// What it returned.
+        output: ValueRef,
     },
     /// An effect is about to be performed. Beside it: the command, its undo and its probe, as JSON.
     EffectStarted {
@@ -273,6 +286,8 @@ impl RecordKind {
             Self::PlanFrozen { .. } => "plan_frozen",
             Self::RunStarted { .. } => "run_started",
             Self::Note { .. } => "note",
+            Self::StepStarted { .. } => "step_started",
+            Self::StepFinished { .. } => "step_finished",
             Self::EffectStarted { .. } => "effect_started",
             Self::EffectDone { .. } => "effect_done",
             Self::EffectFailed { .. } => "effect_failed",
@@ -388,6 +403,8 @@ impl RecordKind {
             | Self::PlanFrozen { .. }
             | Self::RunStarted { .. }
             | Self::Note { .. }
+            | Self::StepStarted { .. }
+            | Self::StepFinished { .. }
             | Self::EffectsUnasked { .. }
             | Self::QuarantineDecided { .. }
             | Self::ChildGone { .. }

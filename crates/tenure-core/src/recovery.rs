@@ -33,6 +33,9 @@ pub enum Interruption {
         /// Why it could not be started.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         not_started: Option<String>,
+        /// What its handler returned as its error, or panicked with.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        error: Option<String>,
     },
     /// A person stopped the fleet.
     GroundStop,
@@ -153,11 +156,12 @@ impl Interruption {
                 format!("it ran past its own limit of {} without any output or note", seconds(*limit_ms))
             }
             Self::Crashed { not_started: Some(reason), .. } => format!("it could not be started: {reason}"),
+            Self::Crashed { error: Some(error), .. } => format!("its handler failed: {error}"),
             Self::Crashed { exit_code: Some(code), .. } => format!("it exited with code {code}"),
             Self::Crashed { signal: Some(signal), .. } => {
                 format!("it exited abnormally, ended by signal {signal}")
             }
-            Self::Crashed { exit_code: None, signal: None, not_started: None } => {
+            Self::Crashed { exit_code: None, signal: None, not_started: None, error: None } => {
                 "it exited abnormally".to_owned()
             }
             Self::GroundStop => "the fleet was stopped by a person".to_owned(),

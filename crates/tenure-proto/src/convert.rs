@@ -6,6 +6,7 @@ pub mod effect;
 pub mod id;
 pub mod run;
 pub mod state;
+pub mod step;
 pub mod submission;
 pub mod time;
 

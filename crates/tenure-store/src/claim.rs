@@ -39,7 +39,8 @@ pub struct ClaimRequest {
     pub tenants: Vec<Tenant>,
     /// Only these agents; empty: all.
     pub agents: Vec<AgentName>,
-    /// The worker's labels; a job is offered where it requires nothing else.
+    /// The worker's labels; a job is offered where it requires nothing else. Where some name handlers, it is offered only
+    /// where it requires one of them.
     pub labels: Vec<String>,
     /// At most so many; `secret_hashes` has as many.
     pub limit: u32,
@@ -102,6 +103,8 @@ pub struct Claimed {
     pub document: Vec<u8>,
     /// The raw input.
     pub input: Vec<u8>,
+    /// When the session started.
+    pub started_at: Timestamp,
     /// The session's deadline; none: no ceiling.
     pub deadline_at: Option<Timestamp>,
     /// The database's clock at the claim.

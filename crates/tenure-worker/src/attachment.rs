@@ -77,7 +77,7 @@ async fn try_register(context: &WorkerContext) -> Result<HeldTerm, Status> {
     let channel = context.endpoints.connect_next().await.map_err(|error| unreachable_status(&error))?;
     let request = RegisterWorkerRequest {
         name: context.name.to_string(),
-        labels: context.options.labels.clone(),
+        labels: context.registered_labels(),
         agents: context.options.agents.clone(),
         slots: context.options.slots,
         ttl: Some(write_duration(context.options.ttl)),

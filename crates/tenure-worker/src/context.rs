@@ -8,12 +8,22 @@ use crate::{
     drain::Drain,
     endpoints::Endpoints,
     guardian::Fencing,
+    handler::Handlers,
     held_runs::HeldRuns,
     options::WorkerOptions,
     outbox::Outbox,
     places::Places,
     runner::{ProcessRunner, RunUser},
 };
+
+/// What a worker can run.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Commands and scripts, each as a process with a guardian.
+    Processes(ProcessRunner),
+    /// Functions of this program, and nothing else.
+    Handlers(Handlers),
+}
 
 /// What the parts of one worker share.
 #[derive(Debug)]
@@ -22,7 +32,7 @@ pub(crate) struct WorkerContext {
     pub(crate) options: WorkerOptions,
     pub(crate) endpoints: Endpoints,
     pub(crate) run_as: Option<RunUser>,
-    pub(crate) runner: ProcessRunner,
+    pub(crate) work: Work,
     pub(crate) held: HeldRuns,
     pub(crate) outbox: Outbox,
     pub(crate) drain: Drain,
@@ -38,9 +48,21 @@ pub(crate) struct WorkerContext {
 impl WorkerContext {
     /// How the worker says that it fences.
     pub(crate) fn registered_fencing(&self) -> plan::Fencing {
-        match self.runner.fencing() {
-            Fencing::Kernel => plan::Fencing::Kernel,
-            Fencing::Guardian => plan::Fencing::Guardian,
+        match &self.work {
+            Work::Processes(runner) => match runner.fencing() {
+                Fencing::Kernel => plan::Fencing::Kernel,
+                Fencing::Guardian => plan::Fencing::Guardian,
+            },
+            Work::Handlers(_) => plan::Fencing::None,
         }
+    }
+
+    /// The labels with which the worker registers: what it was told, and the handlers that it holds.
+    pub(crate) fn registered_labels(&self) -> Vec<String> {
+        let mut labels = self.options.labels.clone();
+        if let Work::Handlers(handlers) = &self.work {
+            labels.extend(handlers.labels());
+        }
+        labels
     }
 }

@@ -45,12 +45,13 @@ use tracing::{Instrument as _, Span, warn};
 use self::{
     answer::Answer,
     caller::{Caller, Stop, out_of_turn},
-    lookup::Lookups,
     performance::Performance,
     plan::EffectPlan,
     registry::{CallEnd, Performer, Registry, Role},
 };
-use crate::{journal::UnaskedKeys, run_socket::RunStanding};
+use crate::{journal::UnaskedKeys, run_calls::RunCalls, run_socket::RunStanding};
+
+pub(crate) use permission::ensure_beginning;
 
 /// Words to a caller that it has not heard yet; it is told one at a time.
 const UNHEARD_MAX: usize = 2;
@@ -60,7 +61,7 @@ const UNHEARD_MAX: usize = 2;
 pub(crate) struct RunEffects {
     standing: Arc<RunStanding>,
     registry: Arc<Registry>,
-    lookups: Lookups,
+    calls: RunCalls,
     /// The run's own, which its commands bear in their environment.
     socket: PathBuf,
     /// How long a command's output is waited for once the command is gone.
@@ -78,7 +79,7 @@ impl RunEffects {
         Arc::new(Self {
             standing,
             registry,
-            lookups: Lookups::default(),
+            calls: RunCalls::default(),
             socket,
             stop_grace,
             saying: TaskTracker::new(),

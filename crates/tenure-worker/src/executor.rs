@@ -7,6 +7,8 @@
 
 mod conclusion;
 mod gone_report;
+mod handler_run;
+mod handler_supervision;
 mod preparation;
 mod span;
 mod supervision;
@@ -26,17 +28,18 @@ use tracing::{Instrument as _, Span, info, info_span, warn};
 use self::{
     conclusion::{Conclusion, EndFate, conclude_run, report_end},
     gone_report::{UntoldEnd, report_gone, report_unsettled},
+    handler_run::carry_out_handler,
     preparation::{PreparedRun, prepare_run},
     span::record_run,
     supervision::{Asked, find_obstacle, supervise_process},
 };
 use crate::{
-    context::WorkerContext,
+    context::{Work, WorkerContext},
     effect::RunEffects,
     grant::RunGrant,
     held_runs::Orders,
     run_socket::{RunStanding, RunVoice, serve_run_socket},
-    runner::{OutputChunk, OutputStream, RunningProcess},
+    runner::{OutputChunk, OutputStream, ProcessRunner, RunningProcess},
     term::HeldTerm,
 };
 
@@ -80,23 +83,34 @@ pub(crate) fn start_run(
 
 async fn carry_out_run(execution: Execution) {
     info!("the run starts");
+    match &execution.context.work {
+        Work::Processes(runner) => carry_out_process(&execution, runner).await,
+        Work::Handlers(handlers) => carry_out_handler(&execution, handlers).await,
+    }
+}
+
+async fn carry_out_process(execution: &Execution, runner: &ProcessRunner) {
     let preparing = execution.clone();
     let prepared = run_blocking(move || prepare_run(&preparing)).await;
     match prepared.unwrap_or_else(|error| Err(error.to_string())) {
-        Ok(prepared) => match run_child(&execution, &prepared).await {
+        Ok(prepared) => match run_child(execution, runner, &prepared).await {
             Ok(()) => prepared.clean_up(execution.context.options.keep_runs).await,
             Err(untold) => prepared.leave_outcome(&execution.grant.run, untold).await,
         },
         Err(reason) => {
             warn!(%reason, "the run cannot start");
             // Where nobody takes it there is no directory to leave it in, and no child that anybody waits for.
-            let _ = finish_run(&execution, Conclusion::not_started(reason), None).await;
+            let _ = finish_run(execution, Conclusion::not_started(reason), None).await;
         }
     }
 }
 
 /// From the socket to the end of the guardian.
-async fn run_child(execution: &Execution, prepared: &PreparedRun) -> Result<(), UntoldEnd> {
+async fn run_child(
+    execution: &Execution,
+    runner: &ProcessRunner,
+    prepared: &PreparedRun,
+) -> Result<(), UntoldEnd> {
     let standing = Arc::new(RunStanding::new(
         Arc::clone(&execution.context),
         Arc::clone(&execution.term),
@@ -119,7 +133,7 @@ async fn run_child(execution: &Execution, prepared: &PreparedRun) -> Result<(), 
         drop(socket);
         return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
     }
-    let mut process = execution.context.runner.start_process(prepared.spec.clone(), prepared.link.clone());
+    let mut process = runner.start_process(prepared.spec.clone(), prepared.link.clone());
     voice.speak_for(process.handle());
     let forwarding = Forwarding::start(execution, &mut process);
     let supervised = supervise_process(execution, &mut process, &forwarding, prepared.stop_grace).await;

@@ -37,6 +37,7 @@ pub(crate) fn run_grant(number: u128) -> RunGrant {
         handover: Bytes::from_static(b"{}"),
         brief: String::new(),
         deadline_at: None,
+        session_started_at: None,
         now: Timestamp::UNIX_EPOCH,
         arrived: BootInstant::from_nanoseconds(1),
         seq: Seq(3),

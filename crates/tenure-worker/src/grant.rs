@@ -37,6 +37,8 @@ pub(crate) struct RunGrant {
     pub(crate) handover: Bytes,
     pub(crate) brief: String,
     pub(crate) deadline_at: Option<Timestamp>,
+    /// When the session started. None: the coordinator is of an earlier release.
+    pub(crate) session_started_at: Option<Timestamp>,
     /// The database's time when the grant was written.
     pub(crate) now: Timestamp,
     /// When the grant arrived here: since then the database's time is counted on.
@@ -87,6 +89,10 @@ impl RunGrant {
             handover: grant.handover,
             brief: grant.brief,
             deadline_at: read_optional_timestamp("deadline_at", grant.deadline_at.as_ref())?,
+            session_started_at: read_optional_timestamp(
+                "session_started_at",
+                grant.session_started_at.as_ref(),
+            )?,
             now: read_timestamp("now", require("now", grant.now.as_ref())?)?,
             arrived,
             seq: Seq(grant.seq),

@@ -25,6 +25,8 @@ pub(crate) enum Report {
     Note(String),
     /// What is said about effects, accepted whole or not at all.
     Effect(Vec<new_record::Kind>),
+    /// A step was begun or finished.
+    Step(new_record::Kind),
     /// The run is over.
     End(EndReport),
 }
@@ -168,6 +170,7 @@ impl RunJournal {
             Report::Note(text) => {
                 self.compose_append(n, [new_record::Kind::Note(v1::NewNote { text: text.clone() })])
             }
+            Report::Step(record) => self.compose_append(n, [record.clone()]),
             Report::Effect(records) => self.compose_append(n, records.iter().cloned()),
             Report::End(end) => Message::EndRun(v1::EndRun {
                 run: Some(write_run_ref(&self.run)),

@@ -4,6 +4,7 @@
 //! Neighbours: `tenure-coordinator` at the other end of the stream, `tenure-cli`, whose binary it runs in.
 
 pub mod guardian;
+pub mod handler;
 pub mod runner;
 
 mod worker;
@@ -25,6 +26,7 @@ mod effect;
 mod executor;
 mod journal;
 mod outbox;
+mod run_calls;
 mod run_key;
 mod run_socket;
 

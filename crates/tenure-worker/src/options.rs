@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf, time::Duration};
 
-use tenure_core::{id::WorkerName, limits, term::check_ttl};
+use tenure_core::{handler::RESERVED_LABEL_PREFIX, id::WorkerName, limits, term::check_ttl};
 
 use crate::{
     endpoints::{Endpoints, InvalidEndpoint},
@@ -74,6 +74,12 @@ pub enum InvalidOption {
     /// The life of the term.
     #[error("the worker's ttl cannot be used")]
     Ttl(#[source] tenure_core::refusal::Refusal),
+    /// A label that only Tenure gives.
+    #[error("the label {given:?} begins with `tenure.`, and such labels are given by Tenure alone")]
+    ReservedLabel {
+        /// What was given.
+        given: String,
+    },
     /// Too many labels.
     #[error("{given} labels are given, and a worker has at most {most}")]
     Labels {
@@ -108,6 +114,9 @@ pub(crate) fn check_options(options: &WorkerOptions) -> Result<CheckedOptions, I
     }
     if options.labels.len() > limits::LABELS_MAX {
         return Err(InvalidOption::Labels { given: options.labels.len(), most: limits::LABELS_MAX });
+    }
+    if let Some(given) = options.labels.iter().find(|label| label.starts_with(RESERVED_LABEL_PREFIX)) {
+        return Err(InvalidOption::ReservedLabel { given: given.clone() });
     }
     check_ttl(options.ttl).map_err(InvalidOption::Ttl)?;
     let run_as = options.run_as.as_deref().map(resolve_user).transpose();

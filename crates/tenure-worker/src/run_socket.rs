@@ -117,7 +117,8 @@ impl RunVoice {
         self.effects.wait_until_said().await;
     }
 
-    async fn write_note(&self, text: &str) -> Result<Seq, Refusal> {
+    /// Leaves a note; returns once it is durable.
+    pub(crate) async fn write_note(&self, text: &str) -> Result<Seq, Refusal> {
         ensure_note_size(text.len())?;
         if text.trim().is_empty() {
             return Err(Refusal::new(Reason::ReasonMissing, "the note is blank"));

@@ -15,9 +15,10 @@ use tracing::{info, warn};
 
 use crate::{
     attachment::{RegistrationRefused, keep_attached},
-    context::WorkerContext,
+    context::{Work, WorkerContext},
     drain::Drain,
     guardian::detect_fencing,
+    handler::{Handlers, InvalidHandler},
     held_runs::HeldRuns,
     leftovers::{remove_dead_sockets, remove_leftovers},
     options::{InvalidOption, WorkerOptions, check_options},
@@ -41,19 +42,40 @@ pub enum StartError {
     /// Its directories.
     #[error(transparent)]
     Places(#[from] PlacesError),
+    /// One of its handlers.
+    #[error(transparent)]
+    Handler(#[from] InvalidHandler),
 }
 
-/// Starts workers.
+/// Starts workers: for agents with commands by [`Worker::start`], for agents that are functions of this program by
+/// [`Worker::agent`].
 #[derive(Debug)]
 pub struct Worker;
 
 impl Worker {
-    /// Starts a worker in the background. It registers and attaches as soon as a coordinator answers, and goes on trying
+    /// Starts a worker for agents with commands in the background. It registers and attaches as soon as a coordinator answers, and goes on trying
     /// until then. Call it early inside a runtime: finding out how children can be fenced forks once.
     ///
     /// # Errors
     /// An option that cannot be, or a directory that cannot be made.
     pub fn start(options: WorkerOptions) -> Result<RunningWorker, StartError> {
+        Self::start_to(options, |options| {
+            Work::Processes(ProcessRunner::new(choose_guard(options), detect_fencing()))
+        })
+    }
+
+    /// Starts a worker for handlers.
+    pub(crate) fn start_with_handlers(
+        options: WorkerOptions,
+        handlers: Handlers,
+    ) -> Result<RunningWorker, StartError> {
+        Self::start_to(options, |_| Work::Handlers(handlers))
+    }
+
+    fn start_to(
+        options: WorkerOptions,
+        make_work: impl FnOnce(&WorkerOptions) -> Work,
+    ) -> Result<RunningWorker, StartError> {
         let checked = check_options(&options)
             .map_err(|source| StartError::Option { name: options.name.clone(), source })?;
         let places = Places::make(&options)?;
@@ -65,7 +87,7 @@ impl Worker {
             name: checked.name,
             endpoints: checked.endpoints,
             run_as: checked.run_as,
-            runner: ProcessRunner::new(choose_guard(&options), detect_fencing()),
+            work: make_work(&options),
             held: HeldRuns::new(options.slots),
             outbox: Outbox::new(),
             drain: Drain::new(),
@@ -75,7 +97,7 @@ impl Worker {
             attached: watch::Sender::new(false),
             options,
         });
-        info!(worker = %context.name, slots = context.options.slots, fencing = ?context.runner.fencing(), "the worker starts");
+        info!(worker = %context.name, slots = context.options.slots, fencing = ?context.registered_fencing(), "the worker starts");
         let attachment = tokio::spawn(keep_attached(Arc::clone(&context)));
         Ok(RunningWorker { context, attachment })
     }

@@ -7,7 +7,7 @@ mod effects;
 use prost::Message as _;
 use tenure_core::{
     id::{Digest, Seq, WorkerName},
-    limits::{APPEND_MAX_RECORDS, NOTE_MAX_BYTES, VALUE_MAX_BYTES, WHY_MAX_BYTES},
+    limits::{APPEND_MAX_RECORDS, NOTE_MAX_BYTES, STEP_OUTPUT_MAX_BYTES, VALUE_MAX_BYTES, WHY_MAX_BYTES},
     principal::Principal,
     reason::Reason,
     record::{Draft, RecordKind},
@@ -19,6 +19,7 @@ use tenure_proto::{
     convert::{
         InvalidField,
         run::{read_run_end, write_run_ref},
+        step::read_step_name,
     },
     v1::{self, appended, new_record},
 };
@@ -126,12 +127,17 @@ pub(crate) fn write_notice(notice: &StandingNotice) -> v1::Notice {
 /// Words for a person are kept as far as they are text of a sensible length.
 pub(crate) fn bound_words(end: RunEnd) -> RunEnd {
     match end {
-        RunEnd::NotStarted { reason } => {
-            let kept = reason.chars().filter(|letter| !letter.is_control() || *letter == '\n');
-            RunEnd::NotStarted { reason: kept.take(WHY_MAX_BYTES / 4).collect() }
+        RunEnd::NotStarted { reason } => RunEnd::NotStarted { reason: bound_text(&reason) },
+        RunEnd::HandlerFailed { error, is_final } => {
+            RunEnd::HandlerFailed { error: bound_text(&error), is_final }
         }
         other => other,
     }
+}
+
+fn bound_text(text: &str) -> String {
+    let kept = text.chars().filter(|letter| !letter.is_control() || *letter == '\n');
+    kept.take(WHY_MAX_BYTES / 4).collect()
 }
 
 fn check_number(n: u64) -> Result<(), Refusal> {
@@ -151,8 +157,26 @@ fn read_record(record: v1::NewRecord, by: &Principal) -> Result<Draft, Refusal> 
         Some(new_record::Kind::EffectReconciled(reconciled)) => {
             effects::read_reconciled(reconciled, by.clone())
         }
+        Some(new_record::Kind::StepStarted(started)) => Ok(Draft::bare(RecordKind::StepStarted {
+            name: read_step_name("step_started.name", &started.name)?,
+        })),
+        Some(new_record::Kind::StepFinished(finished)) => read_step_finished(finished),
         None => Err(InvalidField::Missing { field: "records.kind" }.into()),
     }
+}
+
+fn read_step_finished(finished: v1::NewStepFinished) -> Result<Draft, Refusal> {
+    let name = read_step_name("step_finished.name", &finished.name)?;
+    let bytes = finished.output.len();
+    if bytes > STEP_OUTPUT_MAX_BYTES {
+        let words = format!(
+            "the output of step {name:?} has {bytes} bytes, and at most {STEP_OUTPUT_MAX_BYTES} are taken",
+            name = name.as_str()
+        );
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "step_finished.output"));
+    }
+    let output = salt_value(finished.output.to_vec());
+    Ok(Draft::with_value(output, |output| RecordKind::StepFinished { name, output }))
 }
 
 fn read_note(text: String) -> Result<Draft, Refusal> {

@@ -44,7 +44,8 @@ pub(super) async fn read_effect(
     Ok(v1::ReadEffectResponse { effect: last.map(write_effect) })
 }
 
-async fn check_holder(parts: &Parts, run: &RunRef, secret: &[u8]) -> Result<(), Refusal> {
+/// Refuses whoever does not hold the run that it names, with that run's secret.
+pub(super) async fn check_holder(parts: &Parts, run: &RunRef, secret: &[u8]) -> Result<(), Refusal> {
     let stored = parts.store.read_run_secret(&run.tenant, run.job, run.epoch).await;
     let stored = stored.map_err(|error| refuse_store(&error))?;
     let presented = hash_secret(secret);

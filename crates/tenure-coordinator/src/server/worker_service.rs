@@ -28,6 +28,7 @@ use super::{
     call::{answer, open, read_limit, refuse_cursor},
     caller::Caller,
     effects::read_effect,
+    steps::read_steps,
 };
 use crate::{
     attachment::{AttachStream, serve_attachment},
@@ -150,6 +151,14 @@ impl WorkerService for Workers {
     ) -> Result<Response<v1::ReadEffectResponse>, Status> {
         let (_, request) = open(request);
         answer(read_effect(&self.parts, request)).await
+    }
+
+    async fn read_steps(
+        &self,
+        request: Request<v1::ReadStepsRequest>,
+    ) -> Result<Response<v1::ReadStepsResponse>, Status> {
+        let (_, request) = open(request);
+        answer(read_steps(&self.parts, request)).await
     }
 
     async fn list_workers(

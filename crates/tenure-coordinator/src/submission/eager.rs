@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
+    handler::may_be_offered,
     handover::Cause,
     id::{Digest, Epoch, Run, Tenant},
     record::{DeadlineSetting, Draft, Header, RecordKind, SealedRecord, seal_records},
@@ -66,6 +67,7 @@ fn fits(worker: &Attached, job: &NewJob) -> bool {
     registration.tenants.contains(tenant)
         && (registration.agents.is_empty() || registration.agents.contains(&job.agent))
         && job.requires.iter().all(|label| labels.contains(label.as_str()))
+        && may_be_offered(&registration.labels, &job.requires)
 }
 
 fn seal_start(job: &NewJob, attached: &Attached, now: Timestamp) -> Option<SealedRecord> {
@@ -109,6 +111,8 @@ pub(super) fn claimed_run(job: SealedJob, outcome: &Submitted) -> Option<Claimed
         declaration: new.declaration,
         document: document.to_vec(),
         input,
+        // A claim at the submission: the session starts with it.
+        started_at: *now,
         deadline_at: *deadline_at,
         now: *now,
         traceparent: new.traceparent,

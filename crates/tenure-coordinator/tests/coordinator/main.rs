@@ -13,6 +13,7 @@ mod worker;
 
 mod submission;
 
+mod handlers;
 mod life;
 
 mod overdue;

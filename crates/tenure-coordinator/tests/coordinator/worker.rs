@@ -52,7 +52,12 @@ pub(crate) struct Worker {
 impl Worker {
     /// Registers and attaches, and wants as many runs.
     pub(crate) async fn start(fleet: &Fleet, name: &str, credits: u32) -> Self {
-        let registration = register(&fleet.channel, introduction(name)).await;
+        Self::start_as(fleet, introduction(name), credits).await
+    }
+
+    /// The same, registered so.
+    pub(crate) async fn start_as(fleet: &Fleet, request: v1::RegisterWorkerRequest, credits: u32) -> Self {
+        let registration = register(&fleet.channel, request).await;
         let mut worker = Self::attach(&fleet.channel, &registration).await.unwrap();
         worker.want(credits).await;
         worker

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::{
     deadline::Deadline,
     declaration::{Declaration, PolicyBundle},
+    handler::handler_label,
     id::{AgentName, Digest, SessionId},
     limits::{
         DURATION_MAX, KEY_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX, PRIORITY_DEFAULT, PRIORITY_MAX,
@@ -149,9 +150,16 @@ pub fn admit_submission(
         not_before,
         hops: declaration.hops(bundle),
         run_cap: RUN_CAP_DEFAULT,
-        requires: declaration.requires(),
+        requires: list_requirements(&submission.agent, declaration),
         submission,
     })
+}
+
+/// What its agent says, and for a handler its version.
+fn list_requirements(agent: &AgentName, declaration: &Declaration) -> Vec<String> {
+    let mut requires = declaration.requires();
+    requires.extend(declaration.handler().map(|version| handler_label(agent, &version)));
+    requires
 }
 
 fn check_input(submission: &Submission, declaration: &Declaration) -> Result<(), Refusal> {

@@ -63,9 +63,14 @@ fn every_interruption_has_its_sentence() {
         Interruption::TimedOut { idle: false, limit_ms: 900_000 },
         Interruption::TimedOut { idle: true, limit_ms: 1_500 },
         crashed(3),
-        Interruption::Crashed { exit_code: None, signal: Some(11), not_started: None },
-        Interruption::Crashed { exit_code: None, signal: None, not_started: Some("no notes".to_owned()) },
-        Interruption::Crashed { exit_code: None, signal: None, not_started: None },
+        Interruption::Crashed { exit_code: None, signal: Some(11), not_started: None, error: None },
+        Interruption::Crashed {
+            exit_code: None,
+            signal: None,
+            not_started: Some("no notes".to_owned()),
+            error: None,
+        },
+        Interruption::Crashed { exit_code: None, signal: None, not_started: None, error: None },
         Interruption::GroundStop,
     ];
     let mut told = String::new();

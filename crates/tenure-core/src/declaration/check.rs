@@ -6,9 +6,10 @@ use std::{fmt, time::Duration};
 use super::{
     node::{Content, Node, Span, Table},
     quantity::{read_duration, read_size_bytes},
-    schema::{Key, Kind, Support, TEXT_MAX_BYTES},
+    schema::{Key, Kind, PROCESS_KEYS, Support, TEXT_MAX_BYTES},
 };
 use crate::{
+    handler::{HandlerVersion, RESERVED_LABEL_PREFIX},
     limits::{DECLARATION_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX},
     reason::Reason,
 };
@@ -122,6 +123,7 @@ fn check_value(node: &Node, key: &Key) -> Checked {
         #[expect(clippy::cast_precision_loss, reason = "an amount is small, and its bound is checked")]
         (Kind::Amount { max }, Content::Integer(number)) => check_amount(*number as f64, *max),
         (Kind::Text, Content::Text(text)) => check_text(text),
+        (Kind::Version, Content::Text(text)) => check_version(text),
         (Kind::AbsolutePath, Content::Text(text)) => check_path(text),
         (Kind::Duration { min, max }, Content::Text(text)) => check_duration(text, *min, *max),
         (Kind::Size { min_bytes, max_bytes }, Content::Text(text)) => {
@@ -150,6 +152,7 @@ fn wrong_kind(kind: &Kind, found: &Content) -> Fault {
         Kind::Integer { .. } => "an integer",
         Kind::Amount { .. } => "a number",
         Kind::Text => "a text",
+        Kind::Version => "the version of a handler, as a text",
         Kind::AbsolutePath => "a path that begins with /",
         Kind::Duration { .. } => "a duration like \"90s\"",
         Kind::Size { .. } => "a size like \"64 KiB\"",
@@ -191,6 +194,10 @@ fn check_text(text: &str) -> Result<(), Fault> {
         return Err(Fault::BadValue(words));
     }
     Ok(())
+}
+
+fn check_version(text: &str) -> Result<(), Fault> {
+    text.parse::<HandlerVersion>().map(drop).map_err(|error| Fault::BadValue(error.to_string()))
 }
 
 fn check_path(text: &str) -> Result<(), Fault> {
@@ -282,6 +289,12 @@ fn check_label(label: &str) -> Result<(), Fault> {
             format!("{label:?} is no label: `key` or `key=value`, each at most {LABEL_MAX_BYTES} bytes");
         return Err(Fault::BadValue(words));
     }
+    if label.starts_with(RESERVED_LABEL_PREFIX) {
+        let words = format!(
+            "{label:?} is a label that Tenure gives: none of yours begins with {RESERVED_LABEL_PREFIX:?}"
+        );
+        return Err(Fault::BadValue(words));
+    }
     Ok(())
 }
 
@@ -295,15 +308,29 @@ fn check_exit_codes(items: &[Node]) -> Checked {
     })
 }
 
-/// An agent has a command or a script, and not both.
+/// An agent has a command, a script or a handler, and one of them alone; a handler has no process.
 pub(crate) fn check_command(table: &Table) -> Result<(), Flaw> {
-    let fault = |span: Option<Span>, words: &str| {
-        Err(Flaw { path: "command".to_owned(), span, fault: Fault::BadValue(words.to_owned()) })
+    let fault = |path: &str, span: Option<Span>, words: &str| {
+        Err(Flaw { path: path.to_owned(), span, fault: Fault::BadValue(words.to_owned()) })
     };
-    match (table.get("command"), table.get("script")) {
-        (Some(_), Some(script)) => fault(script.key_span.clone(), "give a command or a script, not both"),
-        (None, None) => fault(None, "a command or a script is missing"),
-        (Some(_), None) | (None, Some(_)) => Ok(()),
+    match (table.get("command"), table.get("script"), table.get("handler")) {
+        (Some(_), Some(script), None) => {
+            fault("command", script.key_span.clone(), "give a command or a script, not both")
+        }
+        (Some(_), _, Some(handler)) | (_, Some(_), Some(handler)) => {
+            let words = "give a handler, or a command or a script, not both";
+            fault("handler", handler.key_span.clone(), words)
+        }
+        (None, None, None) => fault("command", None, "a command, a script or a handler is missing"),
+        (Some(_), None, None) | (None, Some(_), None) => Ok(()),
+        (None, None, Some(_)) => match PROCESS_KEYS.iter().find_map(|key| table.get_key_value(*key)) {
+            Some((key, entry)) => {
+                let words =
+                    "a handler is a function in its worker and no process: this key says nothing about it";
+                fault(key, entry.key_span.clone(), words)
+            }
+            None => Ok(()),
+        },
     }
 }
 

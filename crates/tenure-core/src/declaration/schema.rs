@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     },
     /// A text that is not blank.
     Text,
+    /// The version of a handler.
+    Version,
     /// A path that begins at the root.
     AbsolutePath,
     Duration {
@@ -94,6 +96,7 @@ const fn count(min: i64) -> Kind {
 pub(crate) static AGENT: &[Key] = &[
     key("command", Kind::Argv),
     key("script", Kind::Text),
+    key("handler", Kind::Version),
     key("timeout", duration()),
     key("idle-timeout", duration()),
     key("stdin", Kind::Choice { now: &["input", "none"], later: &["payload"] }),
@@ -119,6 +122,22 @@ pub(crate) static AGENT: &[Key] = &[
     key("workspace", Kind::Table(WORKSPACE)),
     later("checks", Kind::Tables),
     later("rungs", Kind::Tables),
+];
+
+/// What of an agent's keys is about a process of its own: with a handler, none of them means anything.
+pub(crate) const PROCESS_KEYS: &[&str] = &[
+    "idle-timeout",
+    "stdin",
+    "instructions",
+    "env",
+    "secrets",
+    "cwd",
+    "user",
+    "memory",
+    "cpu",
+    "output-limit",
+    "final-exit-codes",
+    "workspace",
 ];
 
 static RECOVERY: &[Key] = &[

@@ -136,6 +136,44 @@ fn an_agents_command_goes_before_a_default_script() {
 }
 
 #[test]
+fn a_handler_is_declared_by_its_version_and_takes_no_default_that_is_about_processes() {
+    let version = |text: &str| Command::Handler(text.parse().unwrap());
+    let declared = declare(
+        "schema = 1\n[defaults]\nscript = \"true\"\nenv = { A = \"b\" }\ntimeout = \"1m\"\n[agents.a]\nhandler = \"2.1\"\n",
+    );
+    assert_eq!(declared.command(), version("2.1"));
+    assert_eq!(declared.document(), br#"{"handler":"2.1","timeout":"1m"}"#);
+    assert_eq!(Declaration::parse(declared.document()).as_ref(), Ok(&declared));
+    let defaulted = declare("schema = 1\n[defaults]\nhandler = \"3\"\nuser = \"agents\"\n[agents.a]\n");
+    assert_eq!(defaulted.command(), version("3"));
+    let own = declare(
+        "schema = 1\n[defaults]\nhandler = \"3\"\nuser = \"agents\"\n[agents.a]\ncommand = [\"a\"]\n",
+    );
+    assert_eq!((own.handler(), own.user()), (None, Some("agents")));
+}
+
+#[test]
+fn every_key_about_processes_is_refused_beside_a_handler() {
+    for key in schema::PROCESS_KEYS {
+        let value = match *key {
+            "stdin" => "\"none\"",
+            "env" => "{ A = \"b\" }",
+            "secrets" => "[\"TOKEN\"]",
+            "cwd" => "\"/srv\"",
+            "memory" | "output-limit" => "\"1 MiB\"",
+            "cpu" => "1.0",
+            "final-exit-codes" => "[65]",
+            "workspace" => "{ kind = \"none\" }",
+            "instructions" => "\"notes.md\"",
+            _ => "\"1m\"",
+        };
+        let error = refuse(&format!("schema = 1\n[agents.a]\nhandler = \"1\"\n{key} = {value}\n"));
+        let expected = format!("line 4, column 1: `agents.a.{key}`: a handler is a function in its worker");
+        assert!(error.to_string().starts_with(&expected), "{error}");
+    }
+}
+
+#[test]
 fn wrong_files_are_refused_with_line_column_and_the_nearest_key() {
     let cases = [
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\ntimout = \"15m\"\n",
@@ -162,6 +200,10 @@ fn wrong_files_are_refused_with_line_column_and_the_nearest_key() {
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\ninstructions = \"gone.md\"\n",
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\nscript = \"true\"\n",
         "schema = 1\n[agents.a]\ntimeout = \"15m\"\n",
+        "schema = 1\n[agents.a]\ncommand = [\"a\"]\nhandler = \"1\"\n",
+        "schema = 1\n[agents.a]\nhandler = \"a b\"\n",
+        "schema = 1\n[agents.a]\nhandler = 1\n",
+        "schema = 1\n[agents.a]\ncommand = [\"a\"]\nrequires = [\"tenure.handler/a=1\"]\n",
         "schema = 1\n[agents.Release_Notes]\ncommand = [\"a\"]\n",
         "schema = 1\nagents = 3\n",
         "schema = 1\n[agents]\na = 3\n",

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     effect::{Announcement, EffectKey, EffectMark, EffectRecovery, Outcome, answer_after},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// An effect of earlier runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierEffect {
     /// Its key.
     pub key: EffectKey,
@@ -31,15 +31,15 @@ pub struct EarlierEffect {
     /// What is done about it where it is in doubt.
     pub recovery: EffectRecovery,
     /// What it returned, or its error, shortened. None: nothing, or it was erased.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub output: Option<String>,
     /// True where the output was shortened.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub shortened: bool,
 }
 
 /// How an effect of earlier runs stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EarlierState {
     /// It was done; asking for it reads it back.

@@ -35,6 +35,12 @@ fn every_kind() -> Vec<Draft> {
         run_started(Cause::Recovered { previous: Run(1), interruption: interruption.clone(), attempt: 2 }),
         note("read the diff"),
     ]);
+    let fetch = || "fetch the order".parse().unwrap();
+    drafts.push(Draft::bare(RecordKind::StepStarted { name: fetch() }));
+    drafts.push(Draft::with_value(salted("{\"lines\":3}"), |output| RecordKind::StepFinished {
+        name: fetch(),
+        output,
+    }));
     drafts.extend(
         [
             RecordKind::ChildGone { of_epoch: Epoch(3), proof: GoneProof::Observed, by: person() },

@@ -12,11 +12,16 @@ fn kinds() -> Vec<(&'static str, Interruption)> {
         ("crashed with a code", crashed(3)),
         (
             "crashed by a signal",
-            Interruption::Crashed { exit_code: None, signal: Some(11), not_started: None },
+            Interruption::Crashed { exit_code: None, signal: Some(11), not_started: None, error: None },
         ),
         (
             "crashed at the start",
-            Interruption::Crashed { exit_code: None, signal: None, not_started: Some("no notes".to_owned()) },
+            Interruption::Crashed {
+                exit_code: None,
+                signal: None,
+                not_started: Some("no notes".to_owned()),
+                error: None,
+            },
         ),
         ("ground_stop", Interruption::GroundStop),
     ]

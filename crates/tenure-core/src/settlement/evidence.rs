@@ -16,7 +16,7 @@ use crate::{
         RunEnd, cancel, carry_out, judge, judge_again,
         judgement::pause_for,
         next_epoch,
-        run_end::{fail_for_good, is_final},
+        run_end::{fail_for_good, find_final_failure},
     },
 };
 
@@ -88,11 +88,9 @@ fn settle_reported(
     if healthy {
         return interrupt(facts, gone, &Interruption::WorkerLost, Child::Gone, true);
     }
-    match end {
-        RunEnd::ExitCode(code) if is_final(facts, code) && facts.cancel_requested.is_none() => {
-            fail_for_good(facts, next_epoch(facts), gone, code)
-        }
-        end => interrupt(facts, gone, &end.interruption(), Child::Gone, false),
+    match find_final_failure(facts, &end).filter(|_| facts.cancel_requested.is_none()) {
+        Some(why) => fail_for_good(facts, next_epoch(facts), gone, &why),
+        None => interrupt(facts, gone, &end.interruption(), Child::Gone, false),
     }
 }
 

@@ -100,6 +100,29 @@ fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
     Some(Judgement::Exhausted(refusal, limit))
 }
 
+/// What becomes of a job whose run ended at the session's deadline; none: by the database's clock it is not reached.
+pub(super) fn judge_deadline(facts: &JobFacts) -> Option<Judgement> {
+    ask_admission(facts, Pays::Nothing).map(|judgement| weigh_doubts(facts, Child::Gone, judgement))
+}
+
+/// The plan of such a judgement: nothing was interrupted, and nothing else is to be said.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub(super) fn conclude_at_limit(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    judgement: Judgement,
+) -> Result<Plan, Refusal> {
+    match judgement {
+        Judgement::Exhausted(refusal, limit) => {
+            exhaust(facts, epoch, drafts, &refusal, limit, &refusal.to_string())
+        }
+        other => follow(facts, epoch, drafts, &Interruption::LostContact, other, LeaseChange::Delete),
+    }
+}
+
 /// The plan of a ready job whose session's deadline refuses its next run. A job that is no longer ready, or that the
 /// deadline does not refuse, is `Already`.
 ///

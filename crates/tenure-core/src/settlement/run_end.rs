@@ -11,6 +11,7 @@ use crate::{
     refusal::Refusal,
     settlement::{
         cancel, carry_out, draft_conclusion, judge,
+        judgement::{conclude_at_limit, judge_deadline},
         quarantine::{Verdict, conclude_undoubted, quarantine_doubts},
     },
 };
@@ -41,6 +42,15 @@ pub enum RunEnd {
     },
     /// It was ended because its worker could not answer for it any longer.
     ContactLost,
+    /// Its handler returned an error, or panicked.
+    HandlerFailed {
+        /// What it said, for a person.
+        error: String,
+        /// True where the handler declares that another run would fail as well.
+        is_final: bool,
+    },
+    /// Its handler ended because its next step or effect was refused: the session's deadline is reached.
+    DeadlineReached,
 }
 
 /// A holder's report that its run is over.
@@ -156,15 +166,18 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
             drafts.extend(warn_unasked(report.unasked));
             return quarantine_doubts(facts, epoch, drafts, State::Succeeded, report.result);
         }
-        RunEnd::ExitCode(code) if is_final(facts, code) => {
-            return fail_for_good(facts, epoch, vec![gone], code);
+        RunEnd::DeadlineReached => {
+            if let Some(judgement) = judge_deadline(facts) {
+                return conclude_at_limit(facts, epoch, vec![gone], judgement);
+            }
+            // Its worker's clock was ahead of the database's: nothing is held against the handler.
+            (Interruption::LostContact, true)
         }
         RunEnd::Cancel | RunEnd::ContactLost => (Interruption::LostContact, true),
-        end @ (RunEnd::ExitCode(_)
-        | RunEnd::Signal(_)
-        | RunEnd::OwnTimeout { .. }
-        | RunEnd::IdleTimeout { .. }
-        | RunEnd::NotStarted { .. }) => (end.interruption(), false),
+        end => match find_final_failure(facts, &end) {
+            Some(why) => return fail_for_good(facts, epoch, vec![gone], &why),
+            None => (end.interruption(), false),
+        },
     };
     let judgement = judge(facts, &interruption, Child::Gone, healthy);
     carry_out(facts, epoch, vec![gone], &interruption, judgement, LeaseChange::Delete)
@@ -178,25 +191,41 @@ const fn proof_of(end: &RunEnd) -> GoneProof {
         | RunEnd::OwnTimeout { .. }
         | RunEnd::IdleTimeout { .. }
         | RunEnd::Cancel
-        | RunEnd::ContactLost => GoneProof::Observed,
+        | RunEnd::ContactLost
+        | RunEnd::HandlerFailed { .. }
+        | RunEnd::DeadlineReached => GoneProof::Observed,
     }
 }
 
-/// True where the job's plan calls the code a failure for good.
-pub(super) fn is_final(facts: &JobFacts, code: i32) -> bool {
-    facts.recovery.final_exit_codes.contains(&code)
+/// Why an end is a failure for good, where it is one: the job's plan calls its exit code so, or its handler does.
+pub(super) fn find_final_failure(facts: &JobFacts, end: &RunEnd) -> Option<String> {
+    match end {
+        RunEnd::ExitCode(code) if facts.recovery.final_exit_codes.contains(code) => {
+            Some(format!("it exited with code {code}, which its declaration calls final"))
+        }
+        RunEnd::HandlerFailed { error, is_final: true } => {
+            Some(format!("its handler failed for good: {error}"))
+        }
+        RunEnd::ExitCode(_)
+        | RunEnd::Signal(_)
+        | RunEnd::OwnTimeout { .. }
+        | RunEnd::IdleTimeout { .. }
+        | RunEnd::Cancel
+        | RunEnd::NotStarted { .. }
+        | RunEnd::ContactLost
+        | RunEnd::HandlerFailed { is_final: false, .. }
+        | RunEnd::DeadlineReached => None,
+    }
 }
 
-/// The plan of an exit code that is a failure for good.
+/// The plan of an end that is a failure for good.
 pub(super) fn fail_for_good(
     facts: &JobFacts,
     epoch: Epoch,
     drafts: Vec<Draft>,
-    code: i32,
+    why: &str,
 ) -> Result<Plan, Refusal> {
-    let detail = format!("it exited with code {code}, which its declaration calls final");
-    let verdict =
-        Verdict { outcome: Outcome::Failed, reason: Some("execution"), detail: &detail, result: None };
+    let verdict = Verdict { outcome: Outcome::Failed, reason: Some("execution"), detail: why, result: None };
     conclude_undoubted(facts, epoch, drafts, verdict)
 }
 
@@ -207,16 +236,22 @@ impl RunEnd {
     pub fn interruption(self) -> Interruption {
         match self {
             Self::ExitCode(0) => Interruption::WorkerLost,
-            Self::ExitCode(code) => crashed(Some(code), None, None),
-            Self::Signal(signal) => crashed(None, Some(signal), None),
-            Self::NotStarted { reason } => crashed(None, None, Some(reason)),
+            Self::ExitCode(code) => crashed(Some(code), None, None, None),
+            Self::Signal(signal) => crashed(None, Some(signal), None, None),
+            Self::NotStarted { reason } => crashed(None, None, Some(reason), None),
+            Self::HandlerFailed { error, .. } => crashed(None, None, None, Some(error)),
             Self::OwnTimeout { limit_ms } => Interruption::TimedOut { idle: false, limit_ms },
             Self::IdleTimeout { limit_ms } => Interruption::TimedOut { idle: true, limit_ms },
-            Self::Cancel | Self::ContactLost => Interruption::LostContact,
+            Self::Cancel | Self::ContactLost | Self::DeadlineReached => Interruption::LostContact,
         }
     }
 }
 
-const fn crashed(exit_code: Option<i32>, signal: Option<i32>, not_started: Option<String>) -> Interruption {
-    Interruption::Crashed { exit_code, signal, not_started }
+const fn crashed(
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    not_started: Option<String>,
+    error: Option<String>,
+) -> Interruption {
+    Interruption::Crashed { exit_code, signal, not_started, error }
 }

@@ -74,6 +74,9 @@ fn every_end() -> Vec<RunEnd> {
         RunEnd::Cancel,
         RunEnd::NotStarted { reason: "no such file: notes".to_owned() },
         RunEnd::ContactLost,
+        RunEnd::HandlerFailed { error: "no such mailbox".to_owned(), is_final: false },
+        RunEnd::HandlerFailed { error: "no such mailbox".to_owned(), is_final: true },
+        RunEnd::DeadlineReached,
     ]
 }
 
@@ -291,6 +294,17 @@ fn past_the_deadline_and_without_hops_nothing_is_restarted() {
     let plan = end(&last_hop, RunEnd::ExitCode(1));
     assert_eq!((job(&plan).state, job(&plan).reason.as_deref()), (Some(State::Exhausted), Some("hops")));
     assert_eq!(job(&end(&last_hop, RunEnd::ContactLost)).state, Some(State::Ready));
+}
+
+#[test]
+fn a_handler_that_ended_at_the_deadline_is_exhausted_and_nothing_was_interrupted() {
+    let past = JobFacts { deadline_at: Some(running().now), ..running() };
+    let plan = end(&past, RunEnd::DeadlineReached);
+    assert_eq!(kinds(&plan), ["child_gone", "deadline_denied", "job_concluded"]);
+    assert_eq!((job(&plan).state, job(&plan).reason.as_deref()), (Some(State::Exhausted), Some("deadline")));
+    // Its worker's clock was ahead of the database's: it goes on, and pays no attempt.
+    let before = end(&running(), RunEnd::DeadlineReached);
+    assert_eq!(restart(&before).map(|restart| restart.pays), Some(Pays::Loss));
 }
 
 #[test]

@@ -64,6 +64,10 @@ pub fn write_run_end(end: &RunEnd) -> v1::RunEnd {
         RunEnd::Cancel => How::Cancel(v1::CancelObserved {}),
         RunEnd::NotStarted { reason } => How::NotStarted(v1::NotStarted { reason: reason.clone() }),
         RunEnd::ContactLost => How::ContactLost(v1::ContactLost {}),
+        RunEnd::HandlerFailed { error, is_final } => {
+            How::HandlerFailed(v1::HandlerFailed { error: error.clone(), is_final: *is_final })
+        }
+        RunEnd::DeadlineReached => How::DeadlineReached(v1::DeadlineObserved {}),
     };
     v1::RunEnd { how: Some(how) }
 }
@@ -86,6 +90,10 @@ pub fn read_run_end(given: Option<v1::RunEnd>) -> Result<RunEnd, InvalidField> {
         How::Cancel(v1::CancelObserved {}) => Ok(RunEnd::Cancel),
         How::NotStarted(v1::NotStarted { reason }) => Ok(RunEnd::NotStarted { reason }),
         How::ContactLost(v1::ContactLost {}) => Ok(RunEnd::ContactLost),
+        How::HandlerFailed(v1::HandlerFailed { error, is_final }) => {
+            Ok(RunEnd::HandlerFailed { error, is_final })
+        }
+        How::DeadlineReached(v1::DeadlineObserved {}) => Ok(RunEnd::DeadlineReached),
     }
 }
 
@@ -108,6 +116,8 @@ mod tests {
             RunEnd::Cancel,
             RunEnd::NotStarted { reason: "no user agents".into() },
             RunEnd::ContactLost,
+            RunEnd::HandlerFailed { error: "no such mailbox".into(), is_final: true },
+            RunEnd::DeadlineReached,
         ] {
             assert_eq!(read_run_end(Some(write_run_end(&end))), Ok(end));
         }

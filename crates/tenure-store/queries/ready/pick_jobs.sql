@@ -19,6 +19,8 @@ WITH picked AS MATERIALIZED (
             AND q.tenant = ANY ($3::text[])
             AND (cardinality($4::text[]) = 0 OR q.agent = ANY ($4))
             AND q.requires <@ $5::text[]
+            -- Whoever holds handlers can run nothing else.
+            AND (cardinality($8::text[]) = 0 OR q.requires && $8)
             -- What this release cannot read does not stand before the rest.
             AND q.queue_no <> ALL ($7::bigint[])
         ORDER BY q.queue_no
@@ -39,6 +41,7 @@ SELECT
     j.declaration AS "declaration!",
     j.labels AS "labels!",
     j.traceparent,
+    s.started_at AS "started_at!: _",
     s.deadline_at AS "deadline_at?: _",
     s.deadline_at <= statement_timestamp() AS "denied?",
     d.document AS "document?",
@@ -56,7 +59,7 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS j
 CROSS JOIN LATERAL (
-    SELECT r.deadline_at FROM sessions AS r WHERE r.tenant = p.tenant AND r.session = j.session LIMIT 1
+    SELECT r.started_at, r.deadline_at FROM sessions AS r WHERE r.tenant = p.tenant AND r.session = j.session LIMIT 1
 ) AS s
 LEFT JOIN LATERAL (
     SELECT r.document FROM declarations AS r WHERE r.tenant = p.tenant AND r.digest = j.declaration LIMIT 1

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use sqlx::{PgConnection, query_file};
 use tenure_core::{
     chain::Head,
+    handler::list_handler_labels,
     handover::Cause,
     id::{AgentName, Epoch, JobId, Run, SessionId, Tenant},
     limits::QUEUE_SLACK,
@@ -102,7 +103,8 @@ async fn pick_jobs(
         &agents,
         &request.labels,
         to_bigint(limit as u64),
-        passed_over
+        passed_over,
+        &list_handler_labels(&request.labels)
     )
     .fetch_all(connection)
     .await
@@ -202,6 +204,7 @@ struct PickedRow {
     declaration: Vec<u8>,
     labels: serde_json::Value,
     traceparent: Option<String>,
+    started_at: Stamp,
     deadline_at: Option<Stamp>,
     denied: Option<bool>,
     document: Option<Vec<u8>>,
@@ -242,6 +245,7 @@ impl PickedRow {
             declaration: reader.digest(&self.declaration)?,
             document,
             input: self.input.unwrap_or_default(),
+            started_at: self.started_at.0,
             deadline_at: instant(self.deadline_at),
             now: self.now.0,
             traceparent: self.traceparent,

@@ -107,6 +107,29 @@ async fn only_fitting_jobs_are_claimed() {
 }
 
 #[tokio::test]
+async fn whoever_holds_handlers_is_offered_those_alone_in_exactly_their_version() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let requires = |label: &str| vec![label.to_owned()];
+    let of = async |label: &str| {
+        fleet.submit_as(NewJob { requires: requires(label), ..fleet.new_job() }).await.job
+    };
+    let held = of("tenure.handler/notes=2").await;
+    of("tenure.handler/notes=1").await;
+    of("tenure.handler/other=2").await;
+    of("git").await;
+    let plain = fleet.submit().await.job;
+    let labels = [requires("git"), requires("tenure.handler/notes=2")].concat();
+    let claim = async |labels: Vec<String>| {
+        let request = ClaimRequest { labels, ..claim_request(&worker, 10) };
+        let claimed = fleet.store.claim_jobs(&request).await.unwrap().claimed;
+        claimed.into_iter().map(|run| run.job).collect::<Vec<_>>()
+    };
+    assert_eq!(claim(labels).await, [held]);
+    assert_eq!(claim(Vec::new()).await, [plain], "a worker without handlers takes what needs none");
+}
+
+#[tokio::test]
 async fn limit_is_kept_and_said_to_be_reached() {
     let fleet = Fleet::start().await;
     let worker = fleet.attach("w1").await;

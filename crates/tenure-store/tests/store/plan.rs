@@ -35,7 +35,7 @@ const HOT: [Expected; 13] = [
     },
     Expected {
         query: query!("ready/pick_jobs.sql"),
-        arguments: "'{3,2,1,0}', '{0,0,0,0}', '{default}', '{}', '{git}', 8, '{5}'",
+        arguments: "'{3,2,1,0}', '{0,0,0,0}', '{default}', '{}', '{git}', 8, '{5}', '{tenure.handler/mailer=1}'",
         indexes: &["ready_queue", "jobs_pkey", "sessions_pkey", "declarations_pkey", "journal_pkey"],
     },
     Expected {

@@ -1,12 +1,9 @@
-//! What is recorded under a key, asked of any coordinator until one answers. One connection serves a run's look-ups, until
-//! it fails.
+//! What is recorded under a key, asked of any coordinator until one answers.
 
 use bytes::Bytes;
 use tenure_core::{
     effect::{Disposition, EffectKey, LastAttempt, Outcome},
     id::{Run, Seq},
-    limits,
-    reason::{Class, Reason},
     refusal::Refusal,
 };
 use tenure_proto::{
@@ -17,17 +14,11 @@ use tenure_proto::{
         run::write_run_ref,
         time::read_timestamp,
     },
-    status::status_to_refusal,
     v1::{self, worker_service_client::WorkerServiceClient},
 };
-use tokio::{
-    sync::Mutex,
-    time::{sleep, timeout},
-};
-use tonic::{Code, Status, transport::Channel};
-use tracing::info;
+use tonic::transport::Channel;
 
-use crate::{endpoints::reconnect_pauses, run_socket::RunStanding};
+use crate::{run_calls::RunCalls, run_socket::RunStanding};
 
 /// The last attempt under a key, with what it left.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,63 +31,23 @@ pub(super) struct RecordedAttempt {
     pub(super) truncated: bool,
 }
 
-/// The look-ups of one run.
-#[derive(Debug, Default)]
-pub(super) struct Lookups {
-    channel: Mutex<Option<Channel>>,
-}
-
-impl Lookups {
-    /// Reads the last attempt under a key; waits for a coordinator that can say.
-    pub(super) async fn read_last(
-        &self,
-        standing: &RunStanding,
-        key: &EffectKey,
-    ) -> Result<Option<RecordedAttempt>, Refusal> {
-        let mut pauses = reconnect_pauses();
-        loop {
-            match self.try_read(standing, key).await {
-                Ok(found) => return Ok(found.map(|effect| read_attempt(&effect)).transpose()?),
-                Err(status) => {
-                    if let Some(refusal) = find_refusal(&status) {
-                        return Err(refusal);
-                    }
-                    info!(error = status.message(), %key, "an effect could not be looked up; it is tried again");
-                }
-            }
-            sleep(pauses.next().unwrap_or(limits::RECONNECT_MAX)).await;
-        }
-    }
-
-    async fn try_read(&self, standing: &RunStanding, key: &EffectKey) -> Result<Option<v1::Effect>, Status> {
-        let known = self.channel.lock().await.clone();
-        let channel = match known {
-            Some(channel) => channel,
-            None => connect_next(standing).await?,
-        };
-        let request = v1::ReadEffectRequest {
-            run: Some(write_run_ref(&standing.grant.run)),
-            secret: Bytes::copy_from_slice(standing.grant.secret.as_bytes()),
-            key: key.to_string(),
-        };
-        let mut client = WorkerServiceClient::new(channel.clone());
-        let answered = timeout(limits::ATTACH_TIMEOUT, client.read_effect(request)).await;
-        let answer = answered.unwrap_or_else(|_| Err(Status::unavailable("the coordinator does not answer")));
-        *self.channel.lock().await = answer.is_ok().then_some(channel);
-        Ok(answer?.into_inner().effect)
-    }
-}
-
-/// A refusal that asking again cannot change.
-fn find_refusal(status: &Status) -> Option<Refusal> {
-    if status.code() == Code::Unimplemented {
-        return Some(Refusal::new(Reason::NotSupported, "the coordinator's release knows no effects"));
-    }
-    let refusal = status_to_refusal(status)?;
-    match refusal.reason.class() {
-        Class::Rejected | Class::Fenced => Some(refusal),
-        Class::Unavailable | Class::Bug => None,
-    }
+/// Reads the last attempt under a key; waits for a coordinator that can say.
+pub(super) async fn read_last(
+    calls: &RunCalls,
+    standing: &RunStanding,
+    key: &EffectKey,
+) -> Result<Option<RecordedAttempt>, Refusal> {
+    let request = v1::ReadEffectRequest {
+        run: Some(write_run_ref(&standing.grant.run)),
+        secret: Bytes::copy_from_slice(standing.grant.secret.as_bytes()),
+        key: key.to_string(),
+    };
+    let call = |mut client: WorkerServiceClient<Channel>| {
+        let request = request.clone();
+        async move { client.read_effect(request).await }
+    };
+    let answer = calls.ask(standing, "effects", call).await?;
+    Ok(answer.into_inner().effect.as_ref().map(read_attempt).transpose()?)
 }
 
 fn read_attempt(given: &v1::Effect) -> Result<RecordedAttempt, InvalidField> {
@@ -127,9 +78,4 @@ fn read_outcome(given: &v1::Effect) -> Result<Outcome, InvalidField> {
         Ok(v1::EffectState::Unspecified) => return Err(InvalidField::Missing { field: "state" }),
         Err(_) => return Err(InvalidField::Unknown { field: "state", value: given.state }),
     })
-}
-
-async fn connect_next(standing: &RunStanding) -> Result<Channel, Status> {
-    let connected = standing.context.endpoints.connect_next().await;
-    connected.map_err(|error| Status::unavailable(error.to_string()))
 }

@@ -22,7 +22,7 @@ use super::{
     answer::Answer,
     backoff::pause_after,
     caller::{Caller, Stop, out_of_turn},
-    lookup::RecordedAttempt,
+    lookup::{RecordedAttempt, read_last},
     permission::Permission,
     plan::EffectPlan,
     probing::reconcile,
@@ -113,7 +113,7 @@ impl<'a> Performance<'a> {
     }
 
     async fn look_up(&mut self) -> Result<Option<RecordedAttempt>, Stop> {
-        let looked_up = self.effects.lookups.read_last(&self.effects.standing, &self.plan.key);
+        let looked_up = read_last(&self.effects.calls, &self.effects.standing, &self.plan.key);
         let recorded = self.caller.wait_for(looked_up).await??;
         if recorded.as_ref().is_some_and(|recorded| recorded.last.request != self.plan.digest) {
             warn_of_other_command(self.plan, self.caller)?;

@@ -127,7 +127,7 @@ async fn wait_for_lease(standing: &RunStanding, min_lease: Duration) -> Result<(
 }
 
 /// Refuses where nothing more may be begun: the run is over or fenced, a cancel stands, or its end was asked for otherwise.
-pub(super) fn ensure_beginning(standing: &RunStanding) -> Result<(), Refusal> {
+pub(crate) fn ensure_beginning(standing: &RunStanding) -> Result<(), Refusal> {
     standing.ensure_speaking()?;
     match standing.notice() {
         Some(notice) => Err(cancel_refusal(standing, &notice)),

@@ -80,6 +80,7 @@ fn remove_directory(directory: RunDirectory) {
 pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> {
     let grant = &*execution.grant;
     let declaration = Declaration::parse(&grant.declaration).map_err(|error| describe(&error))?;
+    let command = choose_command(&declaration)?;
     let user = choose_user(execution, &declaration)?;
     let socket = socket_path(execution);
     ensure_socket_path(&socket).map_err(|error| describe(&error))?;
@@ -97,7 +98,7 @@ pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> 
     };
     let spec = ProcessSpec {
         run_name: run_name(grant),
-        command: choose_command(&declaration),
+        command,
         environment,
         cwd: declaration.cwd().map_or_else(|| directory.path().to_owned(), PathBuf::from),
         stdin: choose_stdin(&declaration, &directory),
@@ -125,10 +126,13 @@ fn choose_user(execution: &Execution, declaration: &Declaration) -> Result<Optio
     }
 }
 
-fn choose_command(declaration: &Declaration) -> ProcessCommand {
+fn choose_command(declaration: &Declaration) -> Result<ProcessCommand, String> {
     match declaration.command() {
-        Command::Argv(argv) => ProcessCommand::Argv(argv),
-        Command::Script(text) => ProcessCommand::Script(text),
+        Command::Argv(argv) => Ok(ProcessCommand::Argv(argv)),
+        Command::Script(text) => Ok(ProcessCommand::Script(text)),
+        Command::Handler(version) => {
+            Err(format!("the agent is a handler in version {version}, and this worker holds no handlers"))
+        }
     }
 }
 
@@ -197,7 +201,7 @@ fn run_name(grant: &RunGrant) -> String {
     format!("{}-{}", grant.run.job, grant.run.epoch)
 }
 
-fn run_path(execution: &Execution) -> PathBuf {
+pub(super) fn run_path(execution: &Execution) -> PathBuf {
     execution.context.places.runs().join(run_name(&execution.grant))
 }
 
@@ -209,7 +213,7 @@ fn socket_path(execution: &Execution) -> PathBuf {
 }
 
 /// An error with all its causes.
-fn describe(error: &dyn Error) -> String {
+pub(super) fn describe(error: &dyn Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {

@@ -144,7 +144,7 @@ impl Supervisor {
 }
 
 /// Waits until a draining worker asks its children: so long before the grace is over that each has its stop-grace.
-async fn drain_due(phase: DrainPhase, stop_grace: Duration) {
+pub(super) async fn drain_due(phase: DrainPhase, stop_grace: Duration) {
     if let DrainPhase::Draining { until } = phase {
         let now = tokio::time::Instant::now();
         tokio::time::sleep_until(until.checked_sub(stop_grace).unwrap_or(now)).await;

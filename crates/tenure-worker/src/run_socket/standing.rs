@@ -4,13 +4,19 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tenure_core::{id::Seq, reason::Reason, refusal::Refusal};
+use tenure_core::{
+    deadline::{Deadline, DeadlineReached},
+    id::Seq,
+    reason::Reason,
+    refusal::Refusal,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     context::WorkerContext,
     grant::RunGrant,
+    guardian::BootInstant,
     held_runs::{FencedBy, Orders, StandingNotice},
     journal::ReportAnswer,
     runner::{ActivityHold, ProcessHandle, Redactor},
@@ -29,6 +35,16 @@ pub(crate) struct RunStanding {
     pub(crate) over: CancellationToken,
     /// Known a moment after the socket.
     process: OnceLock<ProcessHandle>,
+    /// Of a handler alone.
+    handler: Option<HandlerStanding>,
+}
+
+/// What a handler is asked before it begins something more.
+#[derive(Debug)]
+struct HandlerStanding {
+    /// Cancelled once the handler is asked to end.
+    ending: CancellationToken,
+    deadline: Deadline,
 }
 
 impl RunStanding {
@@ -41,7 +57,15 @@ impl RunStanding {
         redactor: Redactor,
     ) -> Self {
         let (over, process) = (CancellationToken::new(), OnceLock::new());
-        Self { context, term, grant, orders, redactor, over, process }
+        Self { context, term, grant, orders, redactor, over, process, handler: None }
+    }
+
+    /// The same of a run whose work is a handler, which begins nothing more once `ending` is cancelled or the session's
+    /// deadline is reached.
+    pub(crate) fn for_handler(self, ending: CancellationToken) -> Self {
+        let grant = &self.grant;
+        let deadline = Deadline::new(grant.session_started_at.unwrap_or(grant.now), grant.deadline_at);
+        Self { handler: Some(HandlerStanding { ending, deadline }), ..self }
     }
 
     /// From now on what is said is a sign of life of this process.
@@ -85,7 +109,21 @@ impl RunStanding {
         if self.process.get().is_some_and(ProcessHandle::is_asked_to_end) {
             return Err(self.ending_refusal());
         }
-        Ok(())
+        match &self.handler {
+            Some(handler) if handler.ending.is_cancelled() => Err(self.ending_refusal()),
+            Some(handler) => {
+                let admitted = handler.deadline.admit(self.grant.database_time(BootInstant::now()));
+                admitted.map_err(|reached| self.deadline_refusal(reached))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn deadline_refusal(&self, reached: DeadlineReached) -> Refusal {
+        Refusal::new(Reason::DeadlineReached, format!("{reached}: nothing more is begun"))
+            .with_detail("elapsed_s", reached.elapsed_s)
+            .with_detail("ceiling_s", reached.ceiling_s)
+            .with_next(format!("tenure job {}", self.grant.run.job.short()))
     }
 
     /// What an answer means for a report that only has to be durable; one that was so before the fence is.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use tenure_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use tenure_proto::v1::{
     AttachRequest, AttachResponse, ListWorkersRequest, ListWorkersResponse, ReadEffectRequest,
-    ReadEffectResponse, RegisterWorkerRequest, RegisterWorkerResponse, ReportGoneRequest, ReportGoneResponse,
+    ReadEffectResponse, ReadStepsRequest, ReadStepsResponse, RegisterWorkerRequest, RegisterWorkerResponse,
+    ReportGoneRequest, ReportGoneResponse,
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -99,6 +100,10 @@ impl WorkerService for Service {
         _: Request<ReadEffectRequest>,
     ) -> Result<Response<ReadEffectResponse>, Status> {
         Err(Status::unimplemented("guardians read no effects"))
+    }
+
+    async fn read_steps(&self, _: Request<ReadStepsRequest>) -> Result<Response<ReadStepsResponse>, Status> {
+        Err(Status::unimplemented("guardians do not read steps"))
     }
 
     async fn list_workers(

@@ -22,6 +22,15 @@ pub(crate) fn script(text: &str, keys: serde_json::Value) -> Vec<u8> {
     serde_json::to_vec(&table).unwrap()
 }
 
+/// A handler in a version, with further keys of its declaration as JSON.
+pub(crate) fn handler(version: &str, keys: serde_json::Value) -> Vec<u8> {
+    let mut table = serde_json::json!({ "handler": version, "stop-grace": "2s" });
+    if let (Some(table), serde_json::Value::Object(keys)) = (table.as_object_mut(), keys) {
+        table.extend(keys);
+    }
+    serde_json::to_vec(&table).unwrap()
+}
+
 /// A grant under that term and attach number.
 pub(crate) fn grant(number: u32, (term, attach): (u64, u64), declaration: Vec<u8>) -> Grant {
     Grant {
@@ -39,5 +48,6 @@ pub(crate) fn grant(number: u32, (term, attach): (u64, u64), declaration: Vec<u8
         seq: 3,
         traceparent: String::new(),
         attempt: 1,
+        session_started_at: None,
     }
 }

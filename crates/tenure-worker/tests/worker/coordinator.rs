@@ -13,10 +13,11 @@ use std::{
 };
 
 use tenure_proto::v1::{
-    Appended, Applied, AttachRequest, AttachResponse, Attached, Effect, ListWorkersRequest,
-    ListWorkersResponse, OutputWritten, ReadEffectRequest, ReadEffectResponse, RegisterWorkerRequest,
-    RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, TermClosed,
-    TermDeaf, TermRenewed, appended, attach_request, attach_response, renewed,
+    Appended, Applied, AttachRequest, AttachResponse, Attached, Effect, FinishedStep, ListWorkersRequest,
+    ListWorkersResponse, OutputWritten, ReadEffectRequest, ReadEffectResponse, ReadStepsRequest,
+    ReadStepsResponse, RegisterWorkerRequest, RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest,
+    ReportGoneResponse, RunRef, TermClosed, TermDeaf, TermRenewed, appended, attach_request, attach_response,
+    renewed,
     worker_service_server::{WorkerService, WorkerServiceServer},
 };
 use tokio::{
@@ -57,6 +58,8 @@ pub(crate) enum Got {
     Message(attach_request::Message),
     Gone(ReportGoneRequest),
     LookUp(ReadEffectRequest),
+    /// A page of finished steps was asked for.
+    StepPage(ReadStepsRequest),
 }
 
 #[derive(Debug)]
@@ -71,6 +74,8 @@ struct Conduct {
     effects: BTreeMap<String, Effect>,
     /// Look-ups that still fail before one is answered.
     failing_look_ups: usize,
+    /// What earlier runs finished.
+    steps: Vec<FinishedStep>,
 }
 
 struct Outgoing {
@@ -112,6 +117,7 @@ impl Coordinator {
             window_bytes: 4 * 1024 * 1024,
             effects: BTreeMap::new(),
             failing_look_ups: 0,
+            steps: Vec::new(),
         };
         let book = Book {
             got: watch::Sender::new(Vec::new()),
@@ -178,6 +184,11 @@ impl Book {
     /// Has this be what is recorded under its key.
     pub(crate) fn set_effect(&self, effect: Effect) {
         self.conduct.lock().unwrap().effects.insert(effect.key.clone(), effect);
+    }
+
+    /// Has these be the steps that earlier runs finished.
+    pub(crate) fn set_steps(&self, steps: Vec<FinishedStep>) {
+        self.conduct.lock().unwrap().steps = steps;
     }
 
     pub(crate) fn set_failing_look_ups(&self, count: usize) {
@@ -375,6 +386,20 @@ impl WorkerService for Book {
             return Err(Status::unavailable("the test answers none"));
         }
         Ok(Response::new(ReadEffectResponse { effect: conduct.effects.get(&request.key).cloned() }))
+    }
+
+    async fn read_steps(
+        &self,
+        request: Request<ReadStepsRequest>,
+    ) -> Result<Response<ReadStepsResponse>, Status> {
+        let request = request.into_inner();
+        self.record(Got::StepPage(request.clone()));
+        // One on a page, at as many positions as there are.
+        let conduct = self.conduct.lock().unwrap();
+        let place = usize::try_from(request.from_seq).unwrap() - 1;
+        let steps = conduct.steps.get(place).cloned().into_iter().collect();
+        let more = place + 1 < conduct.steps.len();
+        Ok(Response::new(ReadStepsResponse { steps, next_seq: if more { request.from_seq + 1 } else { 0 } }))
     }
 
     async fn list_workers(

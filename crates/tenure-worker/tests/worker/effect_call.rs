@@ -161,6 +161,8 @@ fn describe(kind: &Kind) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match kind {
         Kind::Note(note) => format!("note {}", note.text),
+        Kind::StepStarted(started) => format!("step {} started", started.name),
+        Kind::StepFinished(finished) => format!("step {} finished {}", finished.name, text(&finished.output)),
         Kind::EffectStarted(started) => format!("{} {} started", started.key, started.attempt),
         Kind::EffectDone(done) => format!("{} {} done {}", done.key, done.attempt, text(&done.output)),
         Kind::EffectFailed(failed) => {

@@ -11,7 +11,7 @@ use tenure_proto::v1::{
     Append, EndRun, Grant, RunRef, attach_request::Message, attach_response, new_record,
     run_service_client::RunServiceClient,
 };
-use tenure_worker::{RunningWorker, Worker, WorkerOptions};
+use tenure_worker::{RunningWorker, Worker, WorkerOptions, handler::HandlerWorker};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
@@ -48,12 +48,29 @@ impl Fixture {
         change: impl FnOnce(&mut WorkerOptions),
     ) -> Self {
         prepare(&coordinator.book);
+        Self::start_worker(coordinator, |mut options| {
+            change(&mut options);
+            Worker::start(options).unwrap()
+        })
+        .await
+    }
+
+    /// A worker that holds these handlers.
+    pub(crate) async fn start_handlers(handlers: HandlerWorker, prepare: impl FnOnce(&Book)) -> Self {
+        let coordinator = Coordinator::start().await;
+        prepare(&coordinator.book);
+        Self::start_worker(coordinator, |options| handlers.start(options).unwrap()).await
+    }
+
+    async fn start_worker(
+        coordinator: Coordinator,
+        start: impl FnOnce(WorkerOptions) -> RunningWorker,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("worker");
         let mut options = WorkerOptions::new("w1", vec![coordinator.endpoint()], data);
         options.program = PathBuf::from(env!("CARGO_BIN_EXE_tenure-guard"));
-        change(&mut options);
-        let worker = Worker::start(options).unwrap();
+        let worker = start(options);
         let book = coordinator.book.clone();
         book.wait_for_stream(1).await;
         Self { worker, coordinator, book, directory }
@@ -138,7 +155,7 @@ pub(crate) fn note_text(append: &Append) -> String {
 pub(crate) fn messages(got: &[Got]) -> impl Iterator<Item = &Message> {
     got.iter().filter_map(|got| match got {
         Got::Message(message) => Some(message),
-        Got::Registration(_) | Got::Gone(_) | Got::LookUp(_) => None,
+        Got::Registration(_) | Got::Gone(_) | Got::LookUp(_) | Got::StepPage(_) => None,
     })
 }
 

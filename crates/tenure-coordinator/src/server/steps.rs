@@ -1,0 +1,35 @@
+//! What the run of a handler asks about the steps that earlier runs finished. Nothing is written here. Neighbours:
+//! `worker_service` takes the call, lanes write steps.
+
+use tenure_core::{id::Seq, record::RecordKind, refusal::Refusal};
+use tenure_proto::{convert::run::read_run_ref, v1};
+
+use super::effects::check_holder;
+use crate::coordinator::Parts;
+
+/// Steps on a page; what is beside them bounds it further.
+const STEPS_PAGE: u32 = 1_000;
+
+/// A page of a job's finished steps, for the run that holds it. The lease is looked at after the journal: where it still
+/// stands then, it stood when the journal was read.
+pub(super) async fn read_steps(
+    parts: &Parts,
+    request: v1::ReadStepsRequest,
+) -> Result<v1::ReadStepsResponse, Refusal> {
+    let run = read_run_ref(request.run.as_ref())?;
+    let kinds = ["step_finished".to_owned()];
+    let page =
+        parts.store.read_history(&run.tenant, run.job, Seq(request.from_seq.max(1)), &kinds, STEPS_PAGE);
+    let page = parts.bulk.ask(page).await?;
+    check_holder(parts, &run, &request.secret).await?;
+    let steps = page.records.into_iter().filter_map(|stored| {
+        // Nothing is read back from a record that this release does not know.
+        match stored.parse().ok()?.kind {
+            RecordKind::StepFinished { name, .. } => {
+                Some(v1::FinishedStep { name: name.to_string(), output: stored.value.map(Into::into) })
+            }
+            _ => None,
+        }
+    });
+    Ok(v1::ReadStepsResponse { steps: steps.collect(), next_seq: page.next.map_or(0, |next| next.0) })
+}

@@ -1,0 +1,37 @@
+//! Handlers: agents written as functions in this process. A program that embeds a worker names each with its version, and
+//! the fleet file declares `[agents.NAME] handler = "VERSION"`; a job for it is offered to workers that hold exactly that
+//! version. What a handler may say about itself, it says through its [`RunContext`].
+//!
+//! Promises that a handler is called once for a run and never beside another one of its job, that its error or panic ends
+//! its run and never the worker, and that a step or effect which is recorded is read back and not performed again. It
+//! cannot promise that a handler which holds its thread stops when it is asked to. What a handler starts as a process of
+//! its own is guarded by nobody; an agent with a command is for that.
+//! Neighbours: `executor` calls handlers and judges how they end, `run_socket` and `effect` do what they ask for.
+
+mod ask;
+mod context;
+mod definition;
+mod error;
+mod step;
+mod told;
+
+pub use jiff::Timestamp;
+pub use tenure_core::{
+    effect::{Disposition, EffectRecovery},
+    handler::HandlerVersion,
+    handover::{Cause, EarlierEffect, EarlierNote, EarlierState},
+    id::{Epoch, JobId, Run},
+    reason::Reason,
+    refusal::Refusal,
+};
+pub use tokio_util::sync::CancellationToken;
+
+pub use ask::Ending;
+pub(crate) use ask::EndingAsk;
+pub use context::RunContext;
+pub(crate) use definition::{Handler, Handlers};
+pub use definition::{HandlerWorker, InvalidHandler};
+pub use error::HandlerError;
+pub use step::StepError;
+pub(crate) use step::Steps;
+pub(crate) use told::EarlierRuns;

@@ -1,0 +1,204 @@
+//! What a handler holds of its run: who it is, what came before, how long it may go on, and what it can say. Cloning it is
+//! cheap, and every clone speaks for the same run. Once the run is over, everything is refused.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use tenure_core::{
+    handover::{Cause, EarlierEffect, EarlierNote},
+    id::{Epoch, JobId, Run},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EarlierRuns, Ending, EndingAsk, HandlerError, Steps,
+    step::{final_error, read_output, write_output},
+};
+use crate::{
+    guardian::BootInstant,
+    run_socket::{RunStanding, RunVoice},
+};
+
+/// One run of a job, as its handler sees it.
+#[derive(Clone)]
+pub struct RunContext {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    standing: Arc<RunStanding>,
+    voice: Arc<RunVoice>,
+    steps: Steps,
+    earlier: EarlierRuns,
+    ending: EndingAsk,
+}
+
+impl RunContext {
+    pub(crate) fn new(
+        standing: Arc<RunStanding>,
+        voice: Arc<RunVoice>,
+        earlier: EarlierRuns,
+        ending: EndingAsk,
+    ) -> Self {
+        let steps = Steps::new(Arc::clone(&standing));
+        Self { inner: Arc::new(Inner { standing, voice, steps, earlier, ending }) }
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        self.inner.standing.grant.run.job
+    }
+
+    /// The number of this run, from 1. A job has as many runs as it needed.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        self.inner.standing.grant.run.run
+    }
+
+    /// The number of the right to work on the job. It rises with every run and never falls, so that an outside system can
+    /// refuse whoever comes with a lower one than it has seen.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.inner.standing.grant.run.epoch
+    }
+
+    /// Which attempt this is, from 1: a run that follows on a failed one is the next, and one that was moved by the fleet is
+    /// the same.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.inner.standing.grant.attempt
+    }
+
+    /// The agent's name.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.inner.standing.grant.agent
+    }
+
+    /// W3C trace context of this run, to be passed on to whatever it calls; empty where there is none.
+    #[must_use]
+    pub fn traceparent(&self) -> &str {
+        &self.inner.standing.grant.traceparent
+    }
+
+    /// Why this run is starting.
+    #[must_use]
+    pub fn cause(&self) -> &Cause {
+        &self.inner.earlier.cause
+    }
+
+    /// What earlier runs noted, oldest first. Never a promise of completeness: a run that was interrupted stops in
+    /// mid-sentence.
+    #[must_use]
+    pub fn earlier_notes(&self) -> &[EarlierNote] {
+        &self.inner.earlier.notes
+    }
+
+    /// How many older notes were left out of [`RunContext::earlier_notes`], because there were too many bytes of them.
+    #[must_use]
+    pub fn earlier_notes_left_out(&self) -> usize {
+        self.inner.earlier.notes_left_out
+    }
+
+    /// The effects that earlier runs announced, with their outputs shortened. Asking for one under its key reads the whole
+    /// back.
+    #[must_use]
+    pub fn earlier_effects(&self) -> &[EarlierEffect] {
+        &self.inner.earlier.effects
+    }
+
+    /// How many were left out of [`RunContext::earlier_effects`], because there were too many bytes of them.
+    #[must_use]
+    pub fn earlier_effects_left_out(&self) -> usize {
+        self.inner.earlier.effects_left_out
+    }
+
+    /// The handover in words, for a prompt; empty at a first run.
+    #[must_use]
+    pub fn brief(&self) -> &str {
+        &self.inner.standing.grant.brief
+    }
+
+    /// The session's deadline by the database's clock; none: there is no ceiling. Past it the next step or effect is refused.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.inner.standing.grant.deadline_at
+    }
+
+    /// What is left of the deadline, whatever this host's clock says; zero once it is reached; none: there is no ceiling.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        let now = self.inner.standing.grant.database_time(BootInstant::now());
+        self.deadline().map(|deadline| tenure_core::deadline::between(now, deadline))
+    }
+
+    /// Cancelled once the run is asked to end, for whatever reason: [`RunContext::ending`] says which. A handler that waits for
+    /// something should wait for this beside it. One that does not return within the agent's `stop-grace` is dropped at its
+    /// next suspension; where the lease is lost it has half of the worker's margin, and one that does not suspend then is
+    /// ended with the whole process. From here on nothing more is announced; notes and the outcomes of effects are still taken.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.inner.ending.token.clone()
+    }
+
+    /// Why the run was asked to end; none: it was not.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        self.inner.ending.because()
+    }
+
+    /// Leaves a line of progress for whoever comes after this run. When it returns, the note is durable.
+    ///
+    /// # Errors
+    /// The note is blank or has more than 16 KiB, or the run may say nothing any more: [`HandlerError::refusal`] says which.
+    pub async fn note(&self, text: impl AsRef<str>) -> Result<(), HandlerError> {
+        self.inner.voice.write_note(text.as_ref()).await?;
+        Ok(())
+    }
+
+    /// Executes a step, unless an earlier run of the job has finished it: then what that returned is read back, and `work` is
+    /// not called. When this returns, what the step returned is durable.
+    ///
+    /// The name is unique in the job: choose it so that it means the same in every run. A step that was begun and not
+    /// finished, because its run ended, is executed again by the next run; what must not be done twice belongs into an effect.
+    ///
+    /// ```
+    /// # use tenure_worker::handler::{HandlerError, RunContext};
+    /// # async fn load_order(_: &str) -> Result<Vec<String>, std::io::Error> { Ok(Vec::new()) }
+    /// async fn pack(run: RunContext, order: String) -> Result<usize, HandlerError> {
+    ///     let lines: Vec<String> = run.step("load the order", || load_order(&order)).await?;
+    ///     Ok(lines.len())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// What `work` returns as its error: the step is not finished then. A [`StepError`], which is final: the name is none or
+    /// was used before in this run, what it returned is too large, or what is recorded is not of the type that is asked for.
+    /// A refusal ([`HandlerError::refusal`]): the run was asked to end, the deadline is reached, or another worker holds the
+    /// job.
+    pub async fn step<T, E, Fut>(&self, name: &str, work: impl FnOnce() -> Fut) -> Result<T, HandlerError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<HandlerError>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let steps = &self.inner.steps;
+        let name = steps.take_name(name).map_err(final_error)?;
+        if let Some(recorded) = steps.find_finished(&name).await? {
+            return read_output(&name, &recorded);
+        }
+        steps.begin(&name).await?;
+        let output = write_output(&name, &work().await.map_err(Into::into)?)?;
+        steps.finish(&name, output.clone()).await?;
+        // As a later run will read it, so that no run sees what others do not.
+        read_output(&name, &output)
+    }
+}
+
+impl fmt::Debug for RunContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunContext({})", self.inner.standing.grant.run)
+    }
+}

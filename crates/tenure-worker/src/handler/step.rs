@@ -1,0 +1,222 @@
+//! The steps of one run: each begun and finished in the journal, and read back where an earlier run finished it. Finished
+//! steps of earlier runs are read page by page, as far as one is asked for; a handler mostly asks for them in the order in
+//! which they were finished, so little is kept that was not asked for yet. It executes nothing.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex as Lock, PoisonError},
+};
+
+use bytes::Bytes;
+use serde::{Serialize, de::DeserializeOwned};
+use tenure_core::{
+    id::Run,
+    limits::{RUN_STEPS_MAX, STEP_OUTPUT_MAX_BYTES},
+    refusal::Refusal,
+    step::{InvalidStepName, StepName},
+};
+use tenure_proto::{
+    convert::run::write_run_ref,
+    v1::{
+        NewStepFinished, NewStepStarted, ReadStepsRequest, new_record::Kind,
+        worker_service_client::WorkerServiceClient,
+    },
+};
+use tokio::sync::Mutex;
+use tonic::transport::Channel;
+
+use super::HandlerError;
+use crate::{effect::ensure_beginning, journal::Report, run_calls::RunCalls, run_socket::RunStanding};
+
+/// A step that cannot be: no other run would do better.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// Its name.
+    #[error(transparent)]
+    Name(#[from] InvalidStepName),
+    /// Another step of this run has the name.
+    #[error("the step {name:?} was asked for twice in one run, and a name is unique in its job")]
+    AskedTwice {
+        /// The name.
+        name: String,
+    },
+    /// There are too many.
+    #[error("the run has had {limit} steps, and has no more")]
+    TooMany {
+        /// The most.
+        limit: usize,
+    },
+    /// What it returned.
+    #[error("what the step {name:?} returned has {size_bytes} bytes as JSON, and {limit_bytes} are taken")]
+    OutputTooLarge {
+        /// The name.
+        name: String,
+        /// Its size.
+        size_bytes: usize,
+        /// The largest.
+        limit_bytes: usize,
+    },
+    /// What it returned.
+    #[error("what the step {name:?} returned cannot be written as JSON")]
+    OutputUnwritable {
+        /// The name.
+        name: String,
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// What is recorded of it is not of the type that is asked for now.
+    #[error("what is recorded of the step {name:?} cannot be read as what it returns now")]
+    OutputUnreadable {
+        /// The name.
+        name: String,
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// What was recorded of it is gone.
+    #[error("what was recorded of the step {name:?} was erased, and it is not executed a second time")]
+    OutputErased {
+        /// The name.
+        name: String,
+    },
+}
+
+/// The steps of one run.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    standing: Arc<RunStanding>,
+    asked: Lock<HashSet<StepName>>,
+    earlier: Mutex<Earlier>,
+    calls: RunCalls,
+}
+
+/// What earlier runs finished, as far as it was read and not asked for yet.
+#[derive(Debug)]
+struct Earlier {
+    finished: BTreeMap<String, Option<Bytes>>,
+    /// Where in the journal to read on. None: all was read.
+    next_seq: Option<u64>,
+}
+
+impl Steps {
+    /// None was asked for yet. Before a first run none can be finished.
+    pub(crate) fn new(standing: Arc<RunStanding>) -> Self {
+        let next_seq = (standing.grant.run.run > Run(1)).then_some(1);
+        let earlier = Mutex::new(Earlier { finished: BTreeMap::new(), next_seq });
+        Self { standing, asked: Lock::default(), earlier, calls: RunCalls::default() }
+    }
+
+    /// Takes a name, once in this run.
+    pub(crate) fn take_name(&self, given: &str) -> Result<StepName, StepError> {
+        let name: StepName = given.parse()?;
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.contains(&name) {
+            return Err(StepError::AskedTwice { name: given.to_owned() });
+        }
+        if asked.len() >= RUN_STEPS_MAX {
+            return Err(StepError::TooMany { limit: RUN_STEPS_MAX });
+        }
+        asked.insert(name.clone());
+        Ok(name)
+    }
+
+    /// What an earlier run recorded of the step, where one finished it.
+    pub(crate) async fn find_finished(&self, name: &StepName) -> Result<Option<Bytes>, HandlerError> {
+        let mut earlier = self.earlier.lock().await;
+        loop {
+            if let Some(output) = earlier.finished.remove(name.as_str()) {
+                let erased = || final_error(StepError::OutputErased { name: name.to_string() });
+                return output.map(Some).ok_or_else(erased);
+            }
+            let Some(from_seq) = earlier.next_seq else { return Ok(None) };
+            let page = self.read_page(from_seq).await?;
+            earlier.next_seq = Some(page.next_seq).filter(|next| *next > from_seq);
+            for step in page.steps {
+                // What was recorded first is what other steps were told.
+                earlier.finished.entry(step.name).or_insert(step.output);
+            }
+        }
+    }
+
+    async fn read_page(&self, from_seq: u64) -> Result<tenure_proto::v1::ReadStepsResponse, Refusal> {
+        let run = &self.standing.grant.run;
+        let request = ReadStepsRequest {
+            run: Some(write_run_ref(run)),
+            secret: Bytes::copy_from_slice(self.standing.grant.secret.as_bytes()),
+            from_seq,
+        };
+        let call = |mut client: WorkerServiceClient<Channel>| {
+            let request = request.clone();
+            async move { client.read_steps(request).await }
+        };
+        Ok(self.calls.ask(&self.standing, "steps", call).await?.into_inner())
+    }
+
+    /// Says that the step is about to be executed; returns once that is durable. Nothing is begun where a cancel stands, the
+    /// run was asked to end, or the session's deadline is reached.
+    pub(crate) async fn begin(&self, name: &StepName) -> Result<(), Refusal> {
+        ensure_beginning(&self.standing)?;
+        self.record(Kind::StepStarted(NewStepStarted { name: name.to_string() })).await?;
+        // The answer may have been long on its way.
+        ensure_beginning(&self.standing)
+    }
+
+    /// Says what it returned; returns once that is durable.
+    pub(crate) async fn finish(&self, name: &StepName, output: Bytes) -> Result<(), Refusal> {
+        self.record(Kind::StepFinished(NewStepFinished { name: name.to_string(), output })).await
+    }
+
+    async fn record(&self, record: Kind) -> Result<(), Refusal> {
+        self.standing.ensure_speaking()?;
+        let outbox = &self.standing.context.outbox;
+        let answer = outbox.add_report(&self.standing.grant.run, Report::Step(record)).await;
+        self.standing.read_durable(answer.ok()).map(drop)
+    }
+}
+
+/// The JSON of what a step returned.
+pub(crate) fn write_output<T: Serialize>(name: &StepName, output: &T) -> Result<Bytes, HandlerError> {
+    let json = serde_json::to_vec(output)
+        .map_err(|source| final_error(StepError::OutputUnwritable { name: name.to_string(), source }))?;
+    if json.len() > STEP_OUTPUT_MAX_BYTES {
+        return Err(final_error(StepError::OutputTooLarge {
+            name: name.to_string(),
+            size_bytes: json.len(),
+            limit_bytes: STEP_OUTPUT_MAX_BYTES,
+        }));
+    }
+    Ok(json.into())
+}
+
+/// What a step returned, from its JSON.
+pub(crate) fn read_output<T: DeserializeOwned>(name: &StepName, json: &[u8]) -> Result<T, HandlerError> {
+    serde_json::from_slice(json)
+        .map_err(|source| final_error(StepError::OutputUnreadable { name: name.to_string(), source }))
+}
+
+/// What is wrong with a step is wrong in every run.
+pub(crate) fn final_error(error: StepError) -> HandlerError {
+    HandlerError::from(error).into_final()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_beyond_the_limit_or_of_another_type_is_a_failure_for_good() {
+        let name: StepName = "fetch".parse().unwrap();
+        let large = write_output(&name, &"x".repeat(STEP_OUTPUT_MAX_BYTES)).unwrap_err();
+        assert!(large.is_final());
+        assert_eq!(
+            large.to_string(),
+            "what the step \"fetch\" returned has 262146 bytes as JSON, and 262144 are taken"
+        );
+        let other = read_output::<u32>(&name, b"\"three\"").unwrap_err();
+        assert!(
+            other.is_final()
+                && other.to_string().starts_with("what is recorded of the step \"fetch\" cannot")
+        );
+    }
+}
