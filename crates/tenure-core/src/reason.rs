@@ -88,6 +88,8 @@ reasons! {
     ChildUnaccountedFor = "CHILD_UNACCOUNTED_FOR", Rejected;
     /// The epoch that was named is not that of the run in question.
     EpochMismatch = "EPOCH_MISMATCH", Rejected;
+    /// The session's deadline is reached, and a handler begins nothing more.
+    DeadlineReached = "DEADLINE_REACHED", Rejected;
     /// The epoch or generation is not the present one.
     Fenced = "FENCED", Fenced;
     /// The run is over.

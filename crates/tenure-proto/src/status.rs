@@ -38,6 +38,7 @@ pub const fn code_of(reason: Reason) -> Code {
         Reason::VerbNotAllowed
         | Reason::ChildUnaccountedFor
         | Reason::EpochMismatch
+        | Reason::DeadlineReached
         | Reason::RunOver
         | Reason::EffectInDoubt
         | Reason::EffectMismatch
