@@ -110,6 +110,7 @@ async fn a_step_that_fails_is_begun_and_not_finished() {
 async fn past_the_deadline_no_step_begins_and_the_refusal_has_both_numbers() {
     async fn linger(run: RunContext, _input: Option<String>) -> Result<(), HandlerError> {
         let refused = run.step("load", || async { Ok::<_, HandlerError>(1) }).await.unwrap_err();
+        assert_eq!(refused.refusal().map(|refusal| refusal.reason), Some(Reason::DeadlineReached));
         run.note(refused.to_string()).await?;
         Err(refused)
     }
