@@ -41,6 +41,8 @@ pub(super) fn describe_end(end: &RunEnd) -> (&'static str, Option<String>) {
         }
         RunEnd::Cancel => ("cancel", Some("it was cancelled".to_owned())),
         RunEnd::NotStarted { reason } => ("not_started", Some(reason.clone())),
+        RunEnd::HandlerFailed { error, .. } => ("handler_failed", Some(error.clone())),
+        RunEnd::DeadlineReached => ("deadline", Some("the session's deadline is reached".to_owned())),
         RunEnd::ContactLost => ("contact_lost", Some("its worker could not go on with it".to_owned())),
     }
 }

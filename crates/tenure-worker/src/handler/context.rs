@@ -77,10 +77,10 @@ impl RunContext {
         &self.inner.standing.grant.agent
     }
 
-    /// W3C trace context of this run, to be passed on to whatever it calls; empty where there is none.
+    /// W3C trace context of this run, to be passed on to whatever it calls. None: its job is in no trace.
     #[must_use]
-    pub fn traceparent(&self) -> &str {
-        &self.inner.standing.grant.traceparent
+    pub fn traceparent(&self) -> Option<String> {
+        self.inner.standing.grant.run_trace().map(|trace| trace.to_string())
     }
 
     /// Why this run is starting.
