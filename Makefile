@@ -27,7 +27,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo picture chaos-fleet chaos-effects bench bench-baseline test verify verify-fast dev pg prepare \
+.PHONY: help demo picture chaos-fleet chaos-effects fuzz bench bench-baseline test verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
 	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint
 
@@ -49,6 +49,13 @@ chaos-fleet: have-postgres ## faults of every kind, and checkers (SEED=… for t
 chaos-effects: have-postgres ## a thousand effects of each recovery while workers are killed (SEED=…, EFFECTS=…)
 	cargo build --bin tenure --bin tenure-ledger --bin chaos-effects
 	cargo run --quiet --bin chaos-effects -- $(if $(SEED),--seed $(SEED)) $(if $(EFFECTS),--effects $(EFFECTS))
+
+# For how long, in seconds.
+SECONDS ?= 600
+
+fuzz: have-postgres ## bytes, messages and fleet files that are nearly right, for ten minutes (SECONDS=…, SEED=…)
+	cargo build --bin tenure --bin fuzz
+	cargo run --quiet --bin fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 bench: have-postgres ## what a fleet does a second, beside what its own database does; fails where a bar is missed
 	cargo build --release --bin tenure --bin tenure-bench

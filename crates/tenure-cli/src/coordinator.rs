@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tenure_coordinator::{Coordinator, CoordinatorOptions, StartError};
 use tenure_core::reason::Reason;
@@ -52,6 +53,7 @@ pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) ->
 }
 
 async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPage>) -> Result<(), Failure> {
+    raise_open_files();
     let mut signals = StopSignals::listen()?;
     let listener = probes::listen(args.http, "coordinator").await?;
     let options = CoordinatorOptions {
@@ -79,6 +81,16 @@ async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPag
         () = signals.next() => {}
     }
     ended
+}
+
+/// Takes all the open files that the system lets this process have: each connection is one. Where that is refused, the
+/// coordinator takes as many connections as there is room for.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit.clone() });
+    if let Err(error) = raised {
+        tracing::warn!(%error, files = ?limit.current, "the number of open files could not be raised");
+    }
 }
 
 /// Says where it listens: port 0 has become a number. Whoever started it may wait for this line.

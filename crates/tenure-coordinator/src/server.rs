@@ -1,8 +1,11 @@
-//! The services on the wire, on one listener: jobs, agents, workers, health and reflection. It owns the limits of the
-//! transport (message size, keepalive) and nothing of what is decided. Neighbours: one module for each service, `caller`
-//! says who is asking, `refusals` what a failure is called.
+//! The services on the wire, on one listener: jobs, agents, workers, health and reflection. It owns the settings of the
+//! transport (windows, streams, metadata, keepalive) and nothing of what is decided. Neighbours: one module for each
+//! service, `connections` and `calls` bound what comes, `caller` says who is asking, `refusals` what a failure is called.
 
 pub(crate) mod caller;
+
+mod calls;
+mod connections;
 
 mod call;
 mod job_request;
@@ -21,7 +24,9 @@ mod steps;
 
 use std::time::Duration;
 
-use tenure_core::limits::MESSAGE_MAX_BYTES;
+use tenure_core::limits::{
+    CALLS_PER_CONNECTION_MAX, MESSAGE_MAX_BYTES, METADATA_MAX_BYTES, TRANSPORT_WINDOW_BYTES,
+};
 use tenure_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -30,10 +35,12 @@ use tenure_proto::{
     },
 };
 use tokio::{net::TcpListener, task::JoinHandle};
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::transport::Server;
 
 use crate::coordinator::Parts;
 use agent_service::Agents;
+use calls::BoundCalls;
+use connections::Connections;
 use job_service::Jobs;
 use worker_service::Workers;
 
@@ -41,9 +48,6 @@ use worker_service::Workers;
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 /// One that does not answer for so long is closed.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Calls and streams of one connection at the same time.
-const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
 
 /// Whose health is said; the empty name stands for all.
 const SERVICES: [&str; 4] = ["", "tenure.v1.JobService", "tenure.v1.AgentService", "tenure.v1.WorkerService"];
@@ -69,8 +73,17 @@ pub(crate) fn serve(
     let workers = WorkerServiceServer::new(Workers::new(parts))
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
+    let connections = Connections::new();
+    let bounds = BoundCalls::new(
+        connections.clone(),
+        &[FILE_DESCRIPTOR_SET, tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET],
+    );
     let server = Server::builder()
+        .layer(bounds)
         .max_concurrent_streams(Some(CALLS_PER_CONNECTION_MAX))
+        .http2_max_header_list_size(METADATA_MAX_BYTES)
+        .initial_connection_window_size(TRANSPORT_WINDOW_BYTES)
+        .initial_stream_window_size(TRANSPORT_WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(reflection)
@@ -78,9 +91,7 @@ pub(crate) fn serve(
         .add_service(jobs)
         .add_service(agents)
         .add_service(workers);
-    // The setting of the server builder is for sockets that it binds itself. Without it an answer waits for the peer to
-    // acknowledge the one before: 40 ms.
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = connections.accept(listener);
     Ok(tokio::spawn(server.serve_with_incoming_shutdown(incoming, stopping.cancelled_owned())))
 }
 

@@ -287,6 +287,40 @@ pub const BULK_CONNECTIONS: usize = 4;
 pub const FOLLOWERS_MAX: usize = 5_000;
 /// Workers that are attached to one coordinator.
 pub const ATTACHED_MAX: usize = 2_000;
+/// Connections to one coordinator; a further one is closed at once. Fewer, where the process may not open as many files.
+pub const CONNECTIONS_MAX: usize = 8_192;
+/// Files that a coordinator keeps for itself (its database, its log) when it counts how many connections it may take.
+pub const FILES_KEPT: usize = 128;
+/// The pause after a connection that could not be accepted.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// A connection on which no call has begun for so long after it was made is closed: handshakes that are never finished.
+pub const FIRST_CALL_WITHIN: Duration = Duration::from_secs(10);
+/// Calls and streams that are under way on one connection; the transport refuses a further one.
+pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
+/// Calls and streams that are under way on one coordinator.
+pub const CALLS_MAX: usize = 16_384;
+/// Largest metadata of a call: all names and values, and 32 bytes for each.
+pub const METADATA_MAX_BYTES: u32 = 16 * 1024;
+/// How far a sender may be ahead of what is read, on one connection and on one of its streams.
+pub const TRANSPORT_WINDOW_BYTES: u32 = 1024 * 1024;
+/// How long a message of a call may take to arrive: from the call's start for the first, from its first byte for others.
+pub const MESSAGE_WITHIN: Duration = Duration::from_secs(20);
+/// What each message that is not whole yet may hold of the memory without being counted.
+pub const ARRIVING_SMALL_BYTES: usize = 16 * 1024;
+/// Bytes of messages that are not whole yet, on one connection: two of the largest.
+pub const ARRIVING_PER_CONNECTION_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of messages that are not whole yet, on one coordinator.
+pub const ARRIVING_MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Bytes of answers that a connection may leave unread; then no further answer is made on it.
+pub const UNREAD_PER_CONNECTION_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of answers that lie unread on all connections; then those that leave most of them get no further answer.
+pub const UNREAD_MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Bytes of answers that may lie unread on a connection for as long as it lives.
+pub const UNREAD_STALLED_MAX_BYTES: usize = 1024 * 1024;
+/// A connection that leaves more than that unread, and takes nothing for so long, is closed.
+pub const UNREAD_WITHIN: Duration = Duration::from_secs(60);
+/// A stream that follows something and whose reader has taken nothing for so long ends.
+pub const FOLLOWER_WITHIN: Duration = Duration::from_secs(60);
 /// How long the directory of a run stays whose worker was killed before it could remove it.
 pub const LEFTOVER_RUN_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The poll behind wake-ups between coordinators, where nothing is said; each is up to a fifth shorter or longer.

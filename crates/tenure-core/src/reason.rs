@@ -68,6 +68,10 @@ reasons! {
     NoteTooLarge = "NOTE_TOO_LARGE", Rejected;
     /// A batch beyond its limits.
     BatchTooLarge = "BATCH_TOO_LARGE", Rejected;
+    /// A message beyond what the transport takes.
+    MessageTooLarge = "MESSAGE_TOO_LARGE", Rejected;
+    /// A message that was not whole in time.
+    RequestTooSlow = "REQUEST_TOO_SLOW", Unavailable;
     /// An idempotency key that was used with another payload.
     KeyReused = "KEY_REUSED", Rejected;
     /// No such job.

@@ -27,6 +27,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::NoteTooLarge
         | Reason::EffectTooLarge
         | Reason::BatchTooLarge
+        | Reason::MessageTooLarge
         | Reason::JobAmbiguous
         | Reason::JobIdInvalid
         | Reason::ReasonMissing => Code::InvalidArgument,
@@ -60,6 +61,7 @@ pub const fn code_of(reason: Reason) -> Code {
         Reason::DatabaseUnavailable
         | Reason::TimelineChanged
         | Reason::CoordinatorUnavailable
+        | Reason::RequestTooSlow
         | Reason::LeaseTooShort => Code::Unavailable,
         Reason::WaitRanOut => Code::DeadlineExceeded,
         Reason::ChainBroken => Code::DataLoss,

@@ -2,8 +2,8 @@
 //!
 //! Owns [`TestDatabase`], a fresh and migrated database for one test, [`Cluster`], a whole fleet as
 //! processes, [`Host`], a host of its own for some of them, [`Proxy`], which delays, loses and cuts what
-//! goes between them, [`Ledger`], an outside service that counts what was really done, [`Collector`], which receives
-//! telemetry, [`Witnesses`] and the
+//! goes between them, [`Peer`], a client without manners, [`Ledger`], an outside service that counts what was really
+//! done, [`Collector`], which receives telemetry, [`Witnesses`] and the
 //! checkers that ask them, and [`wait_for`]. Nothing here is needed at run time, and nothing replaces the real thing.
 //!
 //! Neighbours: `tenure-postgres` runs the servers, `tenure-store` owns the schema.
@@ -16,6 +16,7 @@ mod heartbeat;
 mod history;
 mod host;
 mod ledger;
+mod peer;
 mod processes;
 mod proxy;
 mod recovery;
@@ -35,6 +36,7 @@ pub use history::{RunHistory, read_histories, read_history};
 pub use host::{Break, Host};
 pub use ledger::{Behaviour, Entry, Ledger, LedgerClient, LedgerError, Posted, read_entries};
 pub use nix::unistd::Pid;
+pub use peer::{Answered, Call, PREFACE, Peer, announce_message, frame_message, read_to_close, throw_bytes};
 pub use processes::{descendants_of, guardians_of};
 pub use proxy::{Proxy, Treatment, Way};
 pub use recovery::{Fault, Recoveries, Spread, measure_recoveries, now_ns};

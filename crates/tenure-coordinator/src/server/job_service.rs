@@ -14,8 +14,6 @@ use tenure_proto::{
     v1::{self, job_service_server::JobService},
 };
 use tenure_store::JobRow;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -23,6 +21,7 @@ use super::{
     caller::Caller,
     effects::{list_effects, list_undecided},
     find_job::find_job,
+    followers::{Reader, Stream},
     job_request::{check_batch, read_filter, read_wish, write_item},
     job_view::{write_job, write_record},
     output_stream::send_output,
@@ -34,8 +33,6 @@ use crate::{
     refusals::{refuse_decision, refuse_missing},
 };
 
-/// Messages that wait for a reader of a stream.
-const STREAM_QUEUE: usize = 16;
 /// Records on a page, where nothing is said.
 const RECORDS_DEFAULT: u32 = 500;
 
@@ -43,8 +40,6 @@ const RECORDS_DEFAULT: u32 = 500;
 pub(super) struct Jobs {
     parts: Parts,
 }
-
-type Stream<M> = ReceiverStream<Result<M, Status>>;
 
 impl Jobs {
     pub(super) fn new(parts: Parts) -> Self {
@@ -132,13 +127,13 @@ impl Jobs {
         let row = self.find(&caller, &request.job).await?;
         let from = Seq(request.from_seq.max(1));
         let place = self.parts.followers.take_place()?;
-        let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
-        let watching = watch_records(self.parts.clone(), caller.tenant, row.job, from, sender);
+        let (reader, stream) = Reader::open();
+        let watching = watch_records(self.parts.clone(), caller.tenant, row.job, from, reader);
         self.parts.tasks.spawn(async move {
             watching.await;
             drop(place);
         });
-        Ok(ReceiverStream::new(receiver))
+        Ok(stream)
     }
 
     async fn follow_output(
@@ -149,13 +144,13 @@ impl Jobs {
         let row = self.find(&caller, &request.job).await?;
         let wish = read_wish(caller, &row, &request)?;
         let place = self.parts.followers.take_place()?;
-        let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
-        let sending = send_output(self.parts.clone(), wish, sender);
+        let (reader, stream) = Reader::open();
+        let sending = send_output(self.parts.clone(), wish, reader);
         self.parts.tasks.spawn(async move {
             sending.await;
             drop(place);
         });
-        Ok(ReceiverStream::new(receiver))
+        Ok(stream)
     }
 
     async fn result_of(&self, caller: &Caller, named: &str) -> Result<Vec<u8>, Refusal> {

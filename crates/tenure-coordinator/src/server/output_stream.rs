@@ -11,23 +11,17 @@ use tenure_core::{
 };
 use tenure_proto::v1;
 use tenure_store::{JobRow, OutputChunk, OutputStream};
-use tokio::sync::mpsc;
-use tonic::Status;
 
-use crate::{
-    coordinator::{Parts, stopping},
-    refusals::write_refusal,
-};
+use super::followers::{Handed, Reader};
+use crate::coordinator::{Parts, stopping};
 
 /// The pause between two looks at a job that is over.
 const PAUSE_AFTER_END: Duration = Duration::from_secs(1);
-/// Chunks that are read at once; with the largest chunks 1 MiB, because a reader that is slow keeps them.
+/// Chunks that are read at once; with the largest chunks 1 MiB.
 const PAGE: u32 = 16;
 /// Output that was sent before the end of its run is durable before that end; only what a broken stream left behind comes
 /// later. After so many looks at a job that is over nothing more is waited for.
 const LOOKS_AFTER_END: u32 = 3;
-
-type Sender = mpsc::Sender<Result<v1::ReadOutputResponse, Status>>;
 
 /// What a reader wants.
 #[derive(Debug, Clone)]
@@ -49,19 +43,18 @@ pub(crate) struct OutputWish {
 }
 
 /// Sends output until there is no more, or the caller leaves.
-pub(crate) async fn send_output(parts: Parts, wish: OutputWish, sender: Sender) {
-    let mut reader =
-        OutputReader { next_chunk: wish.skip_chunks, run: wish.run, looks_after_end: 0, parts, wish, sender };
-    if let Err(refusal) = reader.run_to_end().await {
-        // A caller that left does not hear it.
-        let _ = reader.sender.send(Err(write_refusal(&refusal))).await;
+pub(crate) async fn send_output(parts: Parts, wish: OutputWish, reader: Reader<v1::ReadOutputResponse>) {
+    let mut output =
+        OutputReader { next_chunk: wish.skip_chunks, run: wish.run, looks_after_end: 0, parts, wish, reader };
+    if let Err(refusal) = output.run_to_end().await {
+        output.reader.end_with(&refusal);
     }
 }
 
 struct OutputReader {
     parts: Parts,
     wish: OutputWish,
-    sender: Sender,
+    reader: Reader<v1::ReadOutputResponse>,
     run: Run,
     next_chunk: u64,
     looks_after_end: u32,
@@ -86,7 +79,7 @@ impl OutputReader {
                 return Ok(());
             }
             tokio::select! {
-                () = self.sender.closed() => return Ok(()),
+                () = self.reader.closed() => return Ok(()),
                 () = self.parts.stopping.cancelled() => return Err(stopping()),
                 () = watch.changed() => {}
                 () = self.parts.poll.pause() => {}
@@ -98,19 +91,27 @@ impl OutputReader {
     /// Sends what is there of the present run; false where the caller left.
     async fn send_present(&mut self) -> Result<bool, Refusal> {
         loop {
+            if !self.reader.await_room().await? {
+                return Ok(false);
+            }
             let wish = &self.wish;
             let (tenant, stream) = (&wish.tenant, wish.stream);
             let chunks =
                 self.parts.store.read_output(tenant, wish.job, self.run, self.next_chunk, stream, PAGE);
             let chunks = self.parts.bulk.ask(chunks).await?;
-            let full = chunks.len() == PAGE as usize;
+            let mut more = chunks.len() == PAGE as usize;
             for chunk in chunks {
-                self.next_chunk = chunk.chunk + 1;
-                if self.sender.send(Ok(write_chunk(chunk))).await.is_err() {
-                    return Ok(false);
+                let after = chunk.chunk + 1;
+                match self.reader.hand(write_chunk(chunk)).await {
+                    Handed::Over => self.next_chunk = after,
+                    Handed::Dropped => {
+                        more = true;
+                        break;
+                    }
+                    Handed::Left => return Ok(false),
                 }
             }
-            if !full {
+            if !more {
                 return Ok(true);
             }
         }

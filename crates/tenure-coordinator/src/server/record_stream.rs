@@ -7,42 +7,39 @@ use tenure_core::{
     refusal::Refusal,
 };
 use tenure_proto::{convert::state::write_state, v1};
-use tokio::sync::mpsc;
-use tonic::Status;
 
-use super::job_view::write_record;
-use crate::{
-    coordinator::{Parts, stopping},
-    refusals::write_refusal,
+use super::{
+    followers::{Handed, Reader},
+    job_view::write_record,
 };
+use crate::coordinator::{Parts, stopping};
 
 /// Records that are read at once.
 const PAGE: u32 = 200;
 
-type Sender = mpsc::Sender<Result<v1::WatchJobResponse, Status>>;
-
 /// Sends records until the job is sealed and everything is sent, or the caller leaves.
-pub(crate) async fn watch_records(parts: Parts, tenant: Tenant, job: JobId, from: Seq, sender: Sender) {
+pub(crate) async fn watch_records(
+    parts: Parts,
+    tenant: Tenant,
+    job: JobId,
+    from: Seq,
+    reader: Reader<v1::WatchJobResponse>,
+) {
     let mut watch = parts.wakes.watch_job(job);
     let mut next = from;
     loop {
-        match send_new(&parts, &tenant, job, &mut next, &sender).await {
+        match send_new(&parts, &tenant, job, &mut next, &reader).await {
             Ok(Progress::More) => {}
             Ok(Progress::Over) => return,
-            Err(refusal) => return end_with(&sender, &refusal).await,
+            Err(refusal) => return reader.end_with(&refusal),
         }
         tokio::select! {
-            () = sender.closed() => return,
-            () = parts.stopping.cancelled() => return end_with(&sender, &stopping()).await,
+            () = reader.closed() => return,
+            () = parts.stopping.cancelled() => return reader.end_with(&stopping()),
             () = watch.changed() => {}
             () = parts.poll.pause() => {}
         }
     }
-}
-
-/// The stream ends with a reason. A caller that left does not hear it.
-async fn end_with(sender: &Sender, refusal: &Refusal) {
-    let _ = sender.send(Err(write_refusal(refusal))).await;
 }
 
 enum Progress {
@@ -55,19 +52,23 @@ async fn send_new(
     tenant: &Tenant,
     job: JobId,
     next: &mut Seq,
-    sender: &Sender,
+    reader: &Reader<v1::WatchJobResponse>,
 ) -> Result<Progress, Refusal> {
     loop {
+        if !reader.await_room().await? {
+            return Ok(Progress::Over);
+        }
         let Some(row) = parts.bulk.ask(parts.store.read_job(tenant, job)).await? else {
             return Ok(Progress::Over);
         };
         let state = write_state(row.state).into();
         let page = parts.bulk.ask(parts.store.read_records(tenant, job, *next, &[], PAGE)).await?;
         for stored in page.records {
-            *next = stored.seq.next();
-            let response = v1::WatchJobResponse { record: Some(write_record(stored)), state };
-            if sender.send(Ok(response)).await.is_err() {
-                return Ok(Progress::Over);
+            let after = stored.seq.next();
+            match reader.hand(v1::WatchJobResponse { record: Some(write_record(stored)), state }).await {
+                Handed::Over => *next = after,
+                Handed::Dropped => break,
+                Handed::Left => return Ok(Progress::Over),
             }
         }
         // A sealed job's head does not move, so what was read up to it is all there will be.

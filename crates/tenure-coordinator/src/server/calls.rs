@@ -1,0 +1,193 @@
+//! Every call before its service sees it, and its answer after: how many are under way, how much of their messages has
+//! arrived without being whole, for how long that may last, and how much of the answers lies unread. HTTP/2 bounds frames,
+//! headers, windows and the streams of one connection; a message may fill many frames, so what it costs until it is whole
+//! is bounded here. What is refused here is refused as everywhere: a status with a stable reason. Neighbours: `connections`
+//! knows each connection, `intake` is a call's way in, `unread` its answer's way out.
+
+mod intake;
+mod unread;
+
+use std::{
+    collections::HashSet,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicUsize},
+    task::{Context, Poll},
+};
+
+use http::{Request, Response};
+use prost::Message as _;
+use prost_types::FileDescriptorSet;
+use tenure_core::{
+    limits::{CALLS_MAX, UNREAD_MAX_BYTES, UNREAD_PER_CONNECTION_MAX_BYTES},
+    reason::Reason,
+    refusal::Refusal,
+};
+use tokio::sync::Semaphore;
+use tonic::{body::Body, transport::server::TcpConnectInfo};
+use tower::{Layer, Service};
+
+use self::{
+    intake::{Intake, Shape},
+    unread::{Answer, Unread},
+};
+use super::connections::Connections;
+use crate::refusals::{OVERLOAD_RETRY, write_refusal};
+
+/// What all calls of one port share.
+#[derive(Debug)]
+struct Shared {
+    connections: Connections,
+    places: Arc<Semaphore>,
+    /// Paths of the calls whose client may send any number of messages.
+    streams: HashSet<String>,
+    arriving_bytes: Arc<AtomicUsize>,
+    unread_bytes: Arc<AtomicUsize>,
+}
+
+/// Puts the bounds around the services.
+#[derive(Debug, Clone)]
+pub(super) struct BoundCalls {
+    shared: Arc<Shared>,
+}
+
+impl BoundCalls {
+    /// Bounds for the calls that come through these connections. The descriptors are those of everything that is served.
+    pub(super) fn new(connections: Connections, descriptors: &[&[u8]]) -> Self {
+        let streams = descriptors.iter().flat_map(|set| find_streams(set)).collect();
+        let shared = Shared {
+            connections,
+            places: Arc::new(Semaphore::new(CALLS_MAX)),
+            streams,
+            arriving_bytes: Arc::default(),
+            unread_bytes: Arc::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+/// The paths of the calls whose client streams.
+fn find_streams(descriptors: &[u8]) -> Vec<String> {
+    let files = FileDescriptorSet::decode(descriptors).unwrap_or_default().file;
+    let mut paths = Vec::new();
+    for file in files {
+        for service in &file.service {
+            let streaming = service.method.iter().filter(|method| method.client_streaming());
+            paths.extend(
+                streaming.map(|method| format!("/{}.{}/{}", file.package(), service.name(), method.name())),
+            );
+        }
+    }
+    paths
+}
+
+impl<S> Layer<S> for BoundCalls {
+    type Service = BoundService<S>;
+
+    fn layer(&self, inner: S) -> BoundService<S> {
+        BoundService { inner, shared: self.shared.clone() }
+    }
+}
+
+/// A service within bounds.
+#[derive(Debug, Clone)]
+pub(super) struct BoundService<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+impl<S, B> Service<Request<Body>> for BoundService<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<tonic::codegen::StdError>,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let ends = request.extensions().get::<TcpConnectInfo>();
+        let Some(connection) = ends.and_then(|ends| self.shared.connections.find(ends)) else {
+            // It is gone, and nobody hears the answer.
+            return answer_at_once(&overloaded("this connection is closed"));
+        };
+        connection.note_call();
+        let Ok(place) = self.shared.places.clone().try_acquire_owned() else {
+            return answer_at_once(&overloaded(&format!(
+                "{CALLS_MAX} calls are under way, and no more are taken"
+            )));
+        };
+        let shape = match self.shared.streams.contains(request.uri().path()) {
+            true => Shape::Messages,
+            false => Shape::OneMessage,
+        };
+        let arriving = self.shared.arriving_bytes.clone();
+        let inside = connection.clone();
+        let request = request.map(|body| Body::new(Intake::new(body, shape, inside, arriving)));
+        let unread = Unread::new(connection, self.shared.unread_bytes.clone());
+        let answered = self.inner.call(request);
+        Box::pin(async move {
+            let response = answered.await?;
+            match refuse_unread(&unread) {
+                Some(refusal) => Ok(write_refusal(&refusal).into_http()),
+                None => Ok(response.map(|body| Body::new(Answer::new(body, unread, place)))),
+            }
+        })
+    }
+}
+
+/// Why an answer is not even begun: whoever asks does not read.
+fn refuse_unread(unread: &Unread) -> Option<Refusal> {
+    let (own, all) = (unread.own_bytes(), unread.all_bytes());
+    // One that reads what it is sent is served whatever others leave lying about.
+    let fair = own <= UNREAD_PER_CONNECTION_MAX_BYTES / 8 || all <= UNREAD_MAX_BYTES;
+    if own <= UNREAD_PER_CONNECTION_MAX_BYTES && fair {
+        return None;
+    }
+    let words = format!("{own} bytes of earlier answers lie unread on this connection, and no more are made");
+    Some(overloaded(&words).with_detail("limit_bytes", UNREAD_PER_CONNECTION_MAX_BYTES))
+}
+
+fn overloaded(words: &str) -> Refusal {
+    Refusal::new(Reason::Overloaded, words).with_retry_after(OVERLOAD_RETRY)
+}
+
+fn answer_at_once<E: Send + 'static>(
+    refusal: &Refusal,
+) -> Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>> {
+    let response = write_refusal(refusal).into_http();
+    Box::pin(std::future::ready(Ok(response)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_proto::FILE_DESCRIPTOR_SET;
+
+    use super::{super::connections::Connection, *};
+
+    #[test]
+    fn calls_whose_client_streams_are_found_in_the_descriptors() {
+        let streams = find_streams(FILE_DESCRIPTOR_SET);
+        assert!(streams.contains(&"/tenure.v1.WorkerService/Attach".to_owned()), "{streams:?}");
+        assert!(!streams.contains(&"/tenure.v1.JobService/WatchJob".to_owned()), "only the server streams");
+    }
+
+    #[tokio::test]
+    async fn whoever_does_not_read_gets_no_further_answer_and_others_do() {
+        let all = Arc::new(AtomicUsize::new(0));
+        let (idle, other) = (Arc::new(Connection::new()), Arc::new(Connection::new()));
+        let (unread, reads) = (Unread::new(idle, all.clone()), Unread::new(other, all));
+        let held = unread.hold(vec![0; UNREAD_PER_CONNECTION_MAX_BYTES + 1].into());
+        assert_eq!(refuse_unread(&unread).map(|refusal| refusal.reason), Some(Reason::Overloaded));
+        assert_eq!(refuse_unread(&reads), None);
+        drop(held);
+        assert_eq!(refuse_unread(&unread), None);
+    }
+}

@@ -1,0 +1,299 @@
+//! The connections of the port, each from its first byte on. HTTP/2 itself has no bound for how many there are, none for
+//! one that never finishes its handshake or preface, and none for a peer that asks and does not read; those three are here.
+//! A connection beyond the bound is closed at once, one on which no call begins in time is closed, and so is one whose
+//! answers lie unread while it takes none of them. What is alive, and merely silent, is kept: the keepalive of the server
+//! tells it from what is dead. Neighbours: `calls` counts what each connection has under way, `server` sets the keepalive.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use rustix::process::{Resource, getrlimit};
+use tenure_core::limits::{
+    ACCEPT_PAUSE, CONNECTIONS_MAX, FILES_KEPT, FIRST_CALL_WITHIN, UNREAD_STALLED_MAX_BYTES, UNREAD_WITHIN,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    time::{Instant, Sleep, sleep_until},
+};
+use tokio_stream::Stream;
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+/// Both ends of a connection, by which a call finds its own.
+type Ends = (SocketAddr, SocketAddr);
+
+/// Every connection of one port. Clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct Connections {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    open: Mutex<HashMap<Ends, Arc<Connection>>>,
+    /// True while connections are refused, so that the log says it once.
+    full: AtomicBool,
+}
+
+/// What is known of one connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    opened: Instant,
+    called: AtomicBool,
+    /// Bytes of messages that have begun to arrive.
+    pub(super) arriving_bytes: AtomicUsize,
+    unread_bytes: AtomicUsize,
+    /// When an answer was last taken, or the first one began to wait.
+    moved: Mutex<Instant>,
+}
+
+impl Connections {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        Self { shared: Arc::new(Shared { open: Mutex::default(), full: AtomicBool::new(false) }) }
+    }
+
+    /// The connection that a call came through; none where it has been closed meanwhile.
+    pub(super) fn find(&self, ends: &TcpConnectInfo) -> Option<Arc<Connection>> {
+        let ends = (ends.local_addr?, ends.remote_addr?);
+        self.open().get(&ends).cloned()
+    }
+
+    /// What the listener accepts, as far as there is room.
+    pub(super) fn accept(self, listener: TcpListener) -> impl Stream<Item = io::Result<GuardedStream>> {
+        futures_util::stream::unfold((self, listener), |(connections, listener)| async move {
+            let admitted = connections.accept_next(&listener).await;
+            Some((Ok(admitted), (connections, listener)))
+        })
+    }
+
+    async fn accept_next(&self, listener: &TcpListener) -> GuardedStream {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    if let Some(admitted) = self.admit(stream) {
+                        return admitted;
+                    }
+                }
+                // One that went away, or no file is left: trying again at once would only turn the processor.
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// A connection, where there is room; otherwise it is closed.
+    fn admit(&self, stream: TcpStream) -> Option<GuardedStream> {
+        let ends = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+        // Without it an answer waits for the peer to acknowledge the one before: 40 ms.
+        stream.set_nodelay(true).ok()?;
+        let mut open = self.open();
+        let most = count_places();
+        if open.len() >= most {
+            if !self.shared.full.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    limit = most,
+                    "there are as many connections as are taken, and more are closed"
+                );
+            }
+            return None;
+        }
+        let connection = Arc::new(Connection::new());
+        open.insert(ends, connection.clone());
+        drop(open);
+        let look = Box::pin(sleep_until(connection.opened + FIRST_CALL_WITHIN));
+        Some(GuardedStream { stream, look, place: Place { ends, connection, all: self.clone() } })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<Ends, Arc<Connection>>> {
+        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many connections there may be: the bound, or what the files that the process may open leave room for.
+fn count_places() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(FILES_KEPT).clamp(1, CONNECTIONS_MAX)
+}
+
+impl Connection {
+    /// One that was just made.
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            opened: now,
+            called: AtomicBool::new(false),
+            arriving_bytes: AtomicUsize::new(0),
+            unread_bytes: AtomicUsize::new(0),
+            moved: Mutex::new(now),
+        }
+    }
+
+    /// A call begins.
+    pub(super) fn note_call(&self) {
+        self.called.store(true, Ordering::Relaxed);
+    }
+
+    /// Bytes of answers that the peer has not taken.
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.unread_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A piece of an answer is on its way.
+    pub(super) fn add_unread(&self, bytes: usize) {
+        if self.unread_bytes.fetch_add(bytes, Ordering::Relaxed) == 0 {
+            self.note_moved();
+        }
+    }
+
+    /// It was taken, or given up.
+    pub(super) fn take_unread(&self, bytes: usize) {
+        self.unread_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.note_moved();
+    }
+
+    fn note_moved(&self) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// When to look again, or why there is nothing more to wait for.
+    fn judge(&self, now: Instant) -> Result<Instant, &'static str> {
+        if !self.called.load(Ordering::Relaxed) {
+            let until = self.opened + FIRST_CALL_WITHIN;
+            return if now < until { Ok(until) } else { Err("no call came in time") };
+        }
+        let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.unread_bytes() > UNREAD_STALLED_MAX_BYTES && now >= moved + UNREAD_WITHIN {
+            return Err("its answers lie unread");
+        }
+        Ok(now + FIRST_CALL_WITHIN)
+    }
+}
+
+/// A place among the connections, as long as it is kept.
+#[derive(Debug)]
+struct Place {
+    ends: Ends,
+    connection: Arc<Connection>,
+    all: Connections,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.all.open().remove(&self.ends);
+        self.all.shared.full.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A connection that ends by an error once there is nothing more to wait for. Whoever serves it reads it all the time, so
+/// that is where it looks.
+#[derive(Debug)]
+pub(super) struct GuardedStream {
+    stream: TcpStream,
+    look: Pin<Box<Sleep>>,
+    place: Place,
+}
+
+impl GuardedStream {
+    fn poll_judgement(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        loop {
+            ready!(self.look.as_mut().poll(cx));
+            match self.place.connection.judge(Instant::now()) {
+                Ok(again) => self.look.as_mut().reset(again),
+                Err(why) => {
+                    tracing::info!(peer = %self.place.ends.1, why, "a connection is closed");
+                    return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
+            }
+        }
+    }
+}
+
+impl AsyncRead for GuardedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Poll::Ready(error) = self.poll_judgement(cx) {
+            return Poll::Ready(Err(error));
+        }
+        pin!(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for GuardedStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        pin!(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        pin!(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl Connected for GuardedStream {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_without_a_call_is_kept_until_its_time_and_one_with_a_call_for_good() {
+        let connection = Connection::new();
+        let before = connection.opened + FIRST_CALL_WITHIN - Duration::from_millis(1);
+        assert_eq!(connection.judge(before), Ok(connection.opened + FIRST_CALL_WITHIN));
+        assert!(connection.judge(connection.opened + FIRST_CALL_WITHIN).is_err());
+        connection.note_call();
+        assert!(connection.judge(connection.opened + 1_000 * FIRST_CALL_WITHIN).is_ok());
+    }
+
+    #[tokio::test]
+    async fn answers_that_lie_unread_end_a_connection_unless_some_are_taken() {
+        let connection = Connection::new();
+        connection.note_call();
+        connection.add_unread(UNREAD_STALLED_MAX_BYTES);
+        let late = Instant::now() + UNREAD_WITHIN;
+        assert!(connection.judge(late).is_ok(), "so much may lie there for as long as it likes");
+        connection.add_unread(10);
+        assert!(connection.judge(late).is_err());
+        assert!(connection.judge(Instant::now()).is_ok());
+        *connection.moved.lock().unwrap() = late;
+        assert!(connection.judge(late + UNREAD_WITHIN / 2).is_ok(), "one was taken meanwhile");
+    }
+}
