@@ -32,10 +32,12 @@ impl Corpus {
         Ok(Self { bytes: read(BYTES)?, calls: read(CALLS)?, fleet: read(FLEET)?, place: place.to_owned() })
     }
 
-    /// How many findings a case led to: none or one. It is kept.
-    pub(crate) async fn judge(&self, target: &mut Target, kind: &str, case: &[u8]) -> Result<u64> {
-        let Some(finding) = target.look().await? else { return Ok(0) };
-        self.keep(kind, case, &finding)?;
+    /// How many findings the cases of a turn led to: none or one. All of them are kept, because one or several led to it.
+    pub(crate) fn judge(&self, target: &mut Target, kind: &str, cases: &[Vec<u8>]) -> Result<u64> {
+        let Some(finding) = target.look()? else { return Ok(0) };
+        for case in cases {
+            self.keep(kind, case, &finding)?;
+        }
         Ok(1)
     }
 

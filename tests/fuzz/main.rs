@@ -54,10 +54,10 @@ struct Tally {
     findings: u64,
 }
 
-/// Cases of one kind before it is the turn of the next.
-const TURN: u64 = 20;
+/// Cases of one kind that are thrown at the same time, before it is the turn of the next kind.
+const TURN: u64 = 16;
 /// Fleet files are read in this process, and so much faster.
-const FLEET_TURN: u64 = 400;
+const FLEET_TURN: u64 = 100;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -80,18 +80,15 @@ async fn fuzz(arguments: &Arguments) -> Result<bool> {
     let messages = Messages::prepare(&target).await?;
     let (began, mut tally) = (Instant::now(), Tally::default());
     while began.elapsed() < Duration::from_secs(arguments.seconds) && tally.findings == 0 {
-        for _ in 0..TURN {
-            let case = port::make_bytes(&mut random, &corpus.bytes);
-            target.throw_bytes(&case).await;
-            tally.bytes += 1;
-            tally.findings += corpus.judge(&mut target, corpus::BYTES, &case).await?;
-        }
-        for _ in 0..TURN {
-            let case = messages.make_call(&mut random, &corpus.calls);
-            tally.accepted += u64::from(target.throw_call(&case).await);
-            tally.messages += 1;
-            tally.findings += corpus.judge(&mut target, corpus::CALLS, &case.to_bytes()).await?;
-        }
+        let bytes: Vec<_> = (0..TURN).map(|_| port::make_bytes(&mut random, &corpus.bytes)).collect();
+        target.throw_bytes(&bytes).await;
+        tally.bytes += TURN;
+        tally.findings += corpus.judge(&mut target, corpus::BYTES, &bytes)?;
+        let calls: Vec<_> = (0..TURN).map(|_| messages.make_call(&mut random, &corpus.calls)).collect();
+        tally.accepted += target.throw_calls(&calls).await;
+        tally.messages += TURN;
+        let calls: Vec<_> = calls.iter().map(messages::Call::to_bytes).collect();
+        tally.findings += corpus.judge(&mut target, corpus::CALLS, &calls)?;
         for _ in 0..FLEET_TURN {
             let text = fleet_files::make_file(&mut random, &corpus.fleet);
             tally.fleet_files += 1;

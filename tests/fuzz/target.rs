@@ -7,6 +7,7 @@
 use std::{fs, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
+use futures_util::future::join_all;
 use prost::Message as _;
 use tenure_proto::v1::{
     self, attach_request::Message as Request, attach_response::Message as Response,
@@ -22,7 +23,7 @@ use crate::messages::Call;
 /// What a client that behaves waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a case is waited for; what goes on is left. A stream of a worker goes on, and a silent connection does, too.
-const CASE_WAIT: Duration = Duration::from_millis(250);
+const CASE_WAIT: Duration = Duration::from_millis(500);
 /// What stands in the log of a process that panicked.
 const PANIC: &str = "panicked at";
 
@@ -97,19 +98,17 @@ impl Target {
         })
     }
 
-    pub(crate) async fn throw_bytes(&mut self, case: &[u8]) {
-        self.refuses = throw_bytes(self.address, case, CASE_WAIT).await.is_err();
+    /// Throws these at the same time, each at a connection of its own.
+    pub(crate) async fn throw_bytes(&mut self, cases: &[Vec<u8>]) {
+        let thrown = join_all(cases.iter().map(|case| throw_bytes(self.address, case, CASE_WAIT))).await;
+        self.refuses = thrown.iter().any(Result::is_err);
     }
 
-    /// True where it was carried out.
-    pub(crate) async fn throw_call(&mut self, call: &Call) -> bool {
-        let Ok(mut peer) = Peer::connect(self.address, 65_535).await else {
-            self.refuses = true;
-            return false;
-        };
-        // What the transport refuses, and what goes on, is as good an answer as any.
-        let answered = timeout(CASE_WAIT, peer.call(&call.path, call.body.clone())).await;
-        answered.is_ok_and(|answered| answered.is_ok_and(|answered| answered.grpc_code() == Some(0)))
+    /// The same with calls. How many were carried out.
+    pub(crate) async fn throw_calls(&mut self, calls: &[Call]) -> u64 {
+        let thrown = join_all(calls.iter().map(|call| throw_call(self.address, call))).await;
+        self.refuses = thrown.iter().any(Option::is_none);
+        thrown.into_iter().flatten().map(u64::from).sum()
     }
 
     /// True where a client that behaves is answered.
@@ -127,7 +126,7 @@ impl Target {
     }
 
     /// What is found since the last look.
-    pub(crate) async fn look(&mut self) -> Result<Option<String>> {
+    pub(crate) fn look(&mut self) -> Result<Option<String>> {
         let log = fs::read(self.cluster.log_path("c1"))?;
         let news = String::from_utf8_lossy(&log[self.read_bytes.min(log.len())..]).into_owned();
         self.read_bytes = log.len();
@@ -147,6 +146,14 @@ impl Target {
         println!("the logs are in {}", kept.display());
         Ok(())
     }
+}
+
+/// True where it was carried out; none where there was no connection.
+async fn throw_call(address: SocketAddr, call: &Call) -> Option<bool> {
+    let mut peer = Peer::connect(address, 65_535).await.ok()?;
+    // What the transport refuses, and what goes on, is as good an answer as any.
+    let answered = timeout(CASE_WAIT, peer.call(&call.path, call.body.clone())).await;
+    Some(answered.is_ok_and(|answered| answered.is_ok_and(|answered| answered.grpc_code() == Some(0))))
 }
 
 async fn take_grant(

@@ -57,6 +57,13 @@ pub(crate) enum Limit {
     OutputWindow,
     Attached,
     Followers,
+    Connections,
+    FirstCall,
+    Calls,
+    Message,
+    Arriving,
+    Unread,
+    Stalled,
 }
 
 /// What is counted.
@@ -223,6 +230,13 @@ impl Metrics {
             Limit::OutputWindow => "output_window",
             Limit::Attached => "attached",
             Limit::Followers => "followers",
+            Limit::Connections => "connections",
+            Limit::FirstCall => "first_call",
+            Limit::Calls => "calls",
+            Limit::Message => "message",
+            Limit::Arriving => "arriving",
+            Limit::Unread => "unread",
+            Limit::Stalled => "stalled",
         };
         self.limit_hits.add(1, &[KeyValue::new("limit", limit)]);
     }

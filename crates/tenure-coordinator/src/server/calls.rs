@@ -32,7 +32,10 @@ use self::{
     unread::{Answer, Unread},
 };
 use super::connections::Connections;
-use crate::refusals::{OVERLOAD_RETRY, write_refusal};
+use crate::{
+    metrics::{Limit, metrics},
+    refusals::{OVERLOAD_RETRY, write_refusal},
+};
 
 /// What all calls of one port share.
 #[derive(Debug)]
@@ -120,6 +123,7 @@ where
         };
         connection.note_call();
         let Ok(place) = self.shared.places.clone().try_acquire_owned() else {
+            metrics().note_limit(Limit::Calls);
             return answer_at_once(&overloaded(&format!(
                 "{CALLS_MAX} calls are under way, and no more are taken"
             )));
@@ -151,6 +155,7 @@ fn refuse_unread(unread: &Unread) -> Option<Refusal> {
     if own <= UNREAD_PER_CONNECTION_MAX_BYTES && fair {
         return None;
     }
+    metrics().note_limit(Limit::Unread);
     let words = format!("{own} bytes of earlier answers lie unread on this connection, and no more are made");
     Some(overloaded(&words).with_detail("limit_bytes", UNREAD_PER_CONNECTION_MAX_BYTES))
 }

@@ -28,6 +28,8 @@ use tokio::{
 use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
+use crate::metrics::{Limit, metrics};
+
 /// Both ends of a connection, by which a call finds its own.
 type Ends = (SocketAddr, SocketAddr);
 
@@ -101,6 +103,7 @@ impl Connections {
         let mut open = self.open();
         let most = count_places();
         if open.len() >= most {
+            metrics().note_limit(Limit::Connections);
             if !self.shared.full.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     limit = most,
@@ -168,14 +171,14 @@ impl Connection {
     }
 
     /// When to look again, or why there is nothing more to wait for.
-    fn judge(&self, now: Instant) -> Result<Instant, &'static str> {
+    fn judge(&self, now: Instant) -> Result<Instant, Limit> {
         if !self.called.load(Ordering::Relaxed) {
             let until = self.opened + FIRST_CALL_WITHIN;
-            return if now < until { Ok(until) } else { Err("no call came in time") };
+            return if now < until { Ok(until) } else { Err(Limit::FirstCall) };
         }
         let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         if self.unread_bytes() > UNREAD_STALLED_MAX_BYTES && now >= moved + UNREAD_WITHIN {
-            return Err("its answers lie unread");
+            return Err(Limit::Stalled);
         }
         Ok(now + FIRST_CALL_WITHIN)
     }
@@ -211,9 +214,11 @@ impl GuardedStream {
             ready!(self.look.as_mut().poll(cx));
             match self.place.connection.judge(Instant::now()) {
                 Ok(again) => self.look.as_mut().reset(again),
-                Err(why) => {
-                    tracing::info!(peer = %self.place.ends.1, why, "a connection is closed");
-                    return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why));
+                Err(limit) => {
+                    metrics().note_limit(limit);
+                    let peer = self.place.ends.1;
+                    tracing::info!(%peer, ?limit, "a connection that does not go on is closed");
+                    return Poll::Ready(io::ErrorKind::TimedOut.into());
                 }
             }
         }
@@ -277,7 +282,7 @@ mod tests {
     async fn a_connection_without_a_call_is_kept_until_its_time_and_one_with_a_call_for_good() {
         let connection = Connection::new();
         let before = connection.opened + FIRST_CALL_WITHIN - Duration::from_millis(1);
-        assert_eq!(connection.judge(before), Ok(connection.opened + FIRST_CALL_WITHIN));
+        assert_eq!(connection.judge(before).unwrap(), connection.opened + FIRST_CALL_WITHIN);
         assert!(connection.judge(connection.opened + FIRST_CALL_WITHIN).is_err());
         connection.note_call();
         assert!(connection.judge(connection.opened + 1_000 * FIRST_CALL_WITHIN).is_ok());

@@ -19,7 +19,7 @@ use tonic::Status;
 
 use crate::{
     metrics::{Limit, metrics},
-    refusals::OVERLOAD_RETRY,
+    refusals::{OVERLOAD_RETRY, write_refusal},
 };
 
 /// Messages that wait for a reader.
@@ -90,6 +90,7 @@ impl<T> Reader<T> {
         match timeout(FOLLOWER_WITHIN, self.sender.reserve()).await {
             Ok(room) => Ok(room.is_ok()),
             Err(_) => {
+                metrics().note_limit(Limit::Stalled);
                 let words = format!("nothing was read from this stream for {} s", FOLLOWER_WITHIN.as_secs());
                 Err(Refusal::new(Reason::Overloaded, words).with_retry_after(OVERLOAD_RETRY))
             }

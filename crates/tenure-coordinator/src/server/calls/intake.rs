@@ -27,7 +27,10 @@ use tokio::time::{Instant, Sleep, sleep};
 use tonic::{Status, body::Body};
 
 use super::super::connections::Connection;
-use crate::refusals::{OVERLOAD_RETRY, write_refusal};
+use crate::{
+    metrics::{Limit, metrics},
+    refusals::{OVERLOAD_RETRY, write_refusal},
+};
 
 /// What a length-prefixed message begins with: a flag, and four bytes of length.
 const HEAD_BYTES: usize = 5;
@@ -116,6 +119,7 @@ impl http_body::Body for Intake {
 }
 
 fn refuse_slow() -> Refusal {
+    metrics().note_limit(Limit::Message);
     let words = format!("a message was not whole within {} s", MESSAGE_WITHIN.as_secs());
     Refusal::new(Reason::RequestTooSlow, words).with_retry_after(OVERLOAD_RETRY)
 }
@@ -163,6 +167,7 @@ impl Cut {
 fn read_length(bytes: [u8; 4]) -> Result<usize, Refusal> {
     let length = usize::try_from(u32::from_be_bytes(bytes)).unwrap_or(usize::MAX);
     if length > MESSAGE_MAX_BYTES {
+        metrics().note_limit(Limit::Message);
         let words =
             format!("a message of {length} bytes was announced, and at most {MESSAGE_MAX_BYTES} are taken");
         let refusal = Refusal::new(Reason::MessageTooLarge, words);
@@ -189,6 +194,7 @@ impl Share {
         let own = self.connection.arriving_bytes.fetch_add(more, Ordering::Relaxed) + more;
         let all = self.all.fetch_add(more, Ordering::Relaxed) + more;
         if own > ARRIVING_PER_CONNECTION_MAX_BYTES || all > ARRIVING_MAX_BYTES {
+            metrics().note_limit(Limit::Arriving);
             let words = "more has arrived of messages that are not whole than is taken at once";
             return Err(Refusal::new(Reason::Overloaded, words).with_retry_after(OVERLOAD_RETRY));
         }
