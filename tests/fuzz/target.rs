@@ -161,7 +161,8 @@ async fn take_grant(
     hello: v1::AttachRequest,
 ) -> Result<v1::Grant> {
     let (outbound, messages) = mpsc::channel(4);
-    let credits = v1::AttachRequest { message: Some(Request::Credits(v1::Credits { more: 4 })) };
+    let credits =
+        v1::AttachRequest { message: Some(Request::Credits(v1::Credits { more: 4, withdrawn: false })) };
     outbound.send(hello).await?;
     outbound.send(credits).await?;
     let mut inbound = workers.attach(ReceiverStream::new(messages)).await?.into_inner();

@@ -237,7 +237,7 @@ impl StandIn {
     fn settle(&mut self) -> Result<()> {
         if self.credits > 0 {
             let more = std::mem::take(&mut self.credits);
-            self.say(Request::Credits(v1::Credits { more }))?;
+            self.say(Request::Credits(v1::Credits { more, withdrawn: false }))?;
         }
         self.published.send_replace(self.progress);
         Ok(())

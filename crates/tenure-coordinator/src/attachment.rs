@@ -96,8 +96,12 @@ impl Session {
         match message {
             Message::Hello(_) => Err(Refusal::new(Reason::InvalidArgument, "a second hello on one stream")),
             Message::Credits(credits) => {
-                self.attached.add_credits(credits.more);
-                self.parts.wakes.wake_dispatch();
+                if credits.withdrawn {
+                    self.attached.withdraw_credits();
+                } else {
+                    self.attached.add_credits(credits.more);
+                    self.parts.wakes.wake_dispatch();
+                }
                 Ok(())
             }
             Message::Renew(renew) => self.renewals.push(renew),

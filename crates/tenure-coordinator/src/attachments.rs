@@ -44,6 +44,8 @@ pub(crate) struct Attached {
 #[derive(Debug)]
 struct State {
     credits: u32,
+    /// The worker wants no more runs on this stream, also where a credit is given back.
+    withdrawn: bool,
     runs: Vec<RunRef>,
     /// Runs whose grants are still being composed: the worker cannot name them yet.
     composing: Vec<RunRef>,
@@ -75,6 +77,7 @@ impl Attached {
             registration,
             state: Mutex::new(State {
                 credits: 0,
+                withdrawn: false,
                 runs,
                 composing: Vec::new(),
                 queue: QueueView::default(),
@@ -134,7 +137,16 @@ impl Attached {
     /// The worker wants more runs.
     pub(crate) fn add_credits(&self, more: u32) {
         let mut state = self.state();
-        state.credits = state.credits.saturating_add(more).min(self.registration.slots);
+        if !state.withdrawn {
+            state.credits = state.credits.saturating_add(more).min(self.registration.slots);
+        }
+    }
+
+    /// The worker wants no more runs on this stream: it is about to stop.
+    pub(crate) fn withdraw_credits(&self) {
+        let mut state = self.state();
+        state.credits = 0;
+        state.withdrawn = true;
     }
 
     /// A message came. True where the worker had been silent, so that it is offered runs again.
@@ -377,6 +389,16 @@ mod tests {
         assert!(attached.note_heard(), "it had been silent");
         assert!(!attached.note_heard());
         assert_eq!(attached.take_credits(3), 3);
+    }
+
+    #[test]
+    fn a_worker_that_withdrew_its_credits_is_offered_nothing_also_where_one_is_given_back() {
+        let (attached, _messages) = attached(1);
+        attached.add_credits(3);
+        assert_eq!(attached.take_credits(1), 1);
+        attached.withdraw_credits();
+        attached.add_credits(1);
+        assert_eq!((attached.credits(), attached.take_credits(1)), (0, 0));
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub(crate) struct Outbox {
 struct Queues {
     renewal: bool,
     credits: u32,
+    withdrawn: bool,
     not_mine: VecDeque<v1::RunRef>,
     reports: VecDeque<(RunKey, u64)>,
     output: VecDeque<(RunKey, u64)>,
@@ -64,6 +65,7 @@ impl Outbox {
             queues: Mutex::new(Queues {
                 renewal: false,
                 credits: 0,
+                withdrawn: false,
                 not_mine: VecDeque::new(),
                 reports: VecDeque::new(),
                 output: VecDeque::new(),
@@ -162,6 +164,15 @@ impl Outbox {
         self.added.notify_one();
     }
 
+    /// Says that no more runs are wanted on this stream.
+    pub(crate) fn withdraw_credits(&self) {
+        let mut queues = self.lock();
+        queues.credits = 0;
+        queues.withdrawn = true;
+        drop(queues);
+        self.added.notify_one();
+    }
+
     /// Says that the worker does not hold a run.
     pub(crate) fn refuse_run(&self, run: v1::RunRef) {
         self.lock().not_mine.push_back(run);
@@ -237,8 +248,9 @@ impl Queues {
             return Some(Outgoing::Renewal);
         }
         let more = std::mem::take(&mut self.credits);
-        if more > 0 {
-            return Some(Outgoing::Message(Message::Credits(v1::Credits { more })));
+        let withdrawn = std::mem::take(&mut self.withdrawn);
+        if more > 0 || withdrawn {
+            return Some(Outgoing::Message(Message::Credits(v1::Credits { more, withdrawn })));
         }
         if let Some(run) = self.not_mine.pop_front() {
             return Some(Outgoing::Message(Message::NotMine(v1::NotMine { run: Some(run) })));
@@ -267,6 +279,7 @@ impl Queues {
     fn rewind(&mut self) {
         self.renewal = false;
         self.credits = 0;
+        self.withdrawn = false;
         self.not_mine.clear();
         self.reports.clear();
         self.output.clear();

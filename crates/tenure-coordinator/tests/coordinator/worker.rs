@@ -90,7 +90,7 @@ impl Worker {
     }
 
     pub(crate) async fn want(&mut self, more: u32) {
-        self.say(Request::Credits(v1::Credits { more })).await;
+        self.say(Request::Credits(v1::Credits { more, withdrawn: false })).await;
     }
 
     /// The first message that fits; others are kept.

@@ -5,12 +5,18 @@
 #[derive(Debug, Default)]
 pub(super) struct CreditBook {
     outstanding: usize,
+    withdrawn: bool,
 }
 
 impl CreditBook {
     /// A grant arrived: it used one.
     pub(super) fn use_one(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    /// No more runs are wanted. True the first time, when the coordinator is to be told.
+    pub(super) fn withdraw(&mut self) -> bool {
+        !std::mem::replace(&mut self.withdrawn, true)
     }
 
     /// How many more to offer, so that every free slot has one.

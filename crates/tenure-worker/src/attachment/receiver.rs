@@ -63,6 +63,8 @@ fn offer_credits(stream: &Stream, credits: &mut CreditBook) {
         if more > 0 {
             stream.context.outbox.offer_credits(more);
         }
+    } else if credits.withdraw() {
+        stream.context.outbox.withdraw_credits();
     }
 }
 

@@ -22,6 +22,7 @@ fn text_of(message: &Message) -> String {
         },
         Message::WriteOutput(output) => String::from_utf8_lossy(&output.bytes).into_owned(),
         Message::NotMine(_) => "not mine".to_owned(),
+        Message::Credits(credits) if credits.withdrawn => "no more runs".to_owned(),
         Message::Credits(credits) => format!("{} credits", credits.more),
         other => format!("{other:?}"),
     }
@@ -40,6 +41,19 @@ async fn renewals_go_first_and_output_last() {
     outbox.request_renewal();
     assert_eq!(outbox.next_outgoing().await, Outgoing::Renewal);
     for wanted in ["3 credits", "not mine", "note", "output"] {
+        assert_eq!(text_of(&next_message(&outbox).await), wanted);
+    }
+}
+
+#[tokio::test]
+async fn credits_are_withdrawn_before_the_end_of_a_run_is_told_and_void_what_was_offered() {
+    let outbox = Outbox::new();
+    let run = run_ref(1);
+    outbox.open_run(&run, Seq(3));
+    outbox.offer_credits(2);
+    let _answer = outbox.add_report(&run, note("note"));
+    outbox.withdraw_credits();
+    for wanted in ["no more runs", "note"] {
         assert_eq!(text_of(&next_message(&outbox).await), wanted);
     }
 }

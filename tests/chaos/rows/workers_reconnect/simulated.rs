@@ -164,7 +164,7 @@ impl Simulated {
     fn take(&mut self, message: Response, say: &impl Fn(Request)) -> Result<Option<End>> {
         match message {
             Response::Attached(_) => {
-                say(Request::Credits(Credits { more: u32::from(self.held.is_none()) }));
+                say(Request::Credits(Credits { more: u32::from(self.held.is_none()), withdrawn: false }));
             }
             Response::Grant(grant) => self.take_grant(grant)?,
             Response::Renewed(answer) => {
