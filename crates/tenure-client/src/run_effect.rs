@@ -177,6 +177,7 @@ impl EffectCall {
             truncated: end.truncated,
             error: end.error,
             not_started: end.not_started,
+            ..Default::default()
         }))
         .await;
     }

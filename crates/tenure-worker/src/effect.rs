@@ -3,7 +3,7 @@
 //! it is durable, and that what was done is read back instead. The caller performs; this says when, and records.
 //!
 //! ```text
-//!   tenure effect ──announce──▶ plan ──▶ registry ──▶ performance: look up, decide, announce ──▶ perform, record
+//!   program or handler ──announce──▶ plan ──▶ registry ──▶ performance: look up, decide, announce ──▶ perform, record
 //!        ▲                                  │ a second caller waits           │
 //!        └──────── perform, probe, done, failed, refused ◀─────────────┘ caller gone: remains are ended, then in doubt
 //! ```
@@ -44,7 +44,7 @@ use tracing::{Instrument as _, Span, warn};
 
 use self::{
     answer::Answer,
-    caller::{Caller, Stop, out_of_turn},
+    caller::{Caller, Stop, Words, out_of_turn},
     performance::Performance,
     plan::EffectPlan,
     registry::{CallEnd, Performer, Registry, Role},
@@ -55,6 +55,9 @@ pub(crate) use permission::ensure_beginning;
 
 /// Words to a caller that it has not heard yet; it is told one at a time.
 const UNHEARD_MAX: usize = 2;
+
+/// What a caller is answered, one word at a time.
+pub(crate) type Answers = mpsc::Receiver<Result<PerformEffectResponse, Status>>;
 
 /// The effects of one run.
 #[derive(Debug)]
@@ -87,14 +90,25 @@ impl RunEffects {
         })
     }
 
-    /// Attends to one call until it is answered, also after its caller has left: what was said is recorded.
+    /// Attends to one call of a program until it is answered, also after its caller has left: what was said is recorded.
     pub(crate) fn take_call(
         self: &Arc<Self>,
         requests: Streaming<PerformEffectRequest>,
         peer: Option<UCred>,
-    ) -> mpsc::Receiver<Result<PerformEffectResponse, Status>> {
+    ) -> Answers {
+        self.take_words(Words::Program(requests), peer)
+    }
+
+    /// The same for a function of this program, which says what it has to say over the sender, and is gone once that is
+    /// dropped.
+    pub(crate) fn take_function_call(self: &Arc<Self>) -> (mpsc::Sender<Said>, Answers) {
+        let (say, words) = mpsc::channel(UNHEARD_MAX);
+        (say, self.take_words(Words::Function(words), None))
+    }
+
+    fn take_words(self: &Arc<Self>, words: Words, peer: Option<UCred>) -> Answers {
         let (answers, answered) = mpsc::channel(UNHEARD_MAX);
-        let caller = Caller::new(requests, answers, self.standing.over.clone());
+        let caller = Caller::new(words, answers, self.standing.over.clone());
         let saying = self.saying.token();
         tokio::spawn(Arc::clone(self).attend(caller, peer, saying).instrument(Span::current()));
         answered

@@ -11,6 +11,7 @@
 mod ask;
 mod context;
 mod definition;
+mod effect;
 mod error;
 mod step;
 mod told;
@@ -31,6 +32,7 @@ pub(crate) use ask::EndingAsk;
 pub use context::RunContext;
 pub(crate) use definition::{Handler, Handlers};
 pub use definition::{HandlerWorker, InvalidHandler};
+pub use effect::{Effect, EffectCall, EffectError, Probe};
 pub use error::HandlerError;
 pub use step::StepError;
 pub(crate) use step::Steps;

@@ -1,5 +1,5 @@
-//! The other end of one call: the program inside the run that performs. It hears what to do, says what it did, and is gone
-//! when its side of the call is closed.
+//! The other end of one call: whoever performs, a program inside the run or a function of this one. It hears what to do, says
+//! what it did, and is gone when its side of the call is closed.
 
 use std::pin::pin;
 
@@ -30,10 +30,31 @@ impl From<Refusal> for Stop {
     }
 }
 
+/// Where a caller's words come from.
+#[derive(Debug)]
+pub(super) enum Words {
+    /// A program that speaks to the run's socket.
+    Program(Streaming<PerformEffectRequest>),
+    /// A function of this program: nothing of what it performs is a process of its own.
+    Function(mpsc::Receiver<Said>),
+}
+
+impl Words {
+    async fn next(&mut self) -> Result<Said, Stop> {
+        match self {
+            Self::Program(requests) => match requests.message().await {
+                Ok(Some(request)) => request.message.ok_or_else(|| out_of_turn().into()),
+                Ok(None) | Err(_) => Err(Stop::CallerLeft),
+            },
+            Self::Function(words) => words.recv().await.ok_or(Stop::CallerLeft),
+        }
+    }
+}
+
 /// The caller.
 #[derive(Debug)]
 pub(super) struct Caller {
-    requests: Streaming<PerformEffectRequest>,
+    words: Words,
     answers: mpsc::Sender<Result<PerformEffectResponse, Status>>,
     /// Cancelled once the run is over.
     over: CancellationToken,
@@ -42,11 +63,16 @@ pub(super) struct Caller {
 
 impl Caller {
     pub(super) fn new(
-        requests: Streaming<PerformEffectRequest>,
+        words: Words,
         answers: mpsc::Sender<Result<PerformEffectResponse, Status>>,
         over: CancellationToken,
     ) -> Self {
-        Self { requests, answers, over, warning: String::new() }
+        Self { words, answers, over, warning: String::new() }
+    }
+
+    /// Whether what it performs are processes, of which something may be left.
+    pub(super) fn performs_processes(&self) -> bool {
+        matches!(self.words, Words::Program(_))
     }
 
     /// A remark for a person, with the next words.
@@ -63,10 +89,7 @@ impl Caller {
     /// The next thing that the caller says. It is heard to its end also where the run is over: what it said before stands
     /// in the connection.
     pub(super) async fn hear(&mut self) -> Result<Said, Stop> {
-        match self.requests.message().await {
-            Ok(Some(request)) => request.message.ok_or_else(|| out_of_turn().into()),
-            Ok(None) | Err(_) => Err(Stop::CallerLeft),
-        }
+        self.words.next().await
     }
 
     /// Waits for something while nothing may be said, for as long as the caller is there and the run goes on.
@@ -76,10 +99,7 @@ impl Caller {
             biased;
             came = &mut something => Ok(came),
             () = self.over.cancelled() => Err(Stop::CallerLeft),
-            said = self.requests.message() => match said {
-                Ok(Some(_)) => Err(out_of_turn().into()),
-                Ok(None) | Err(_) => Err(Stop::CallerLeft),
-            },
+            said = self.words.next() => Err(said.map_or_else(|stop| stop, |_| out_of_turn().into())),
         }
     }
 

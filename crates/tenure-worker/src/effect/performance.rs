@@ -223,7 +223,9 @@ impl<'a> Performance<'a> {
     /// From now on a command may be alive that bears the key that is returned.
     pub(super) fn expect_command(&mut self) -> String {
         let idempotency_key = self.plan.key.idempotency_key(self.effects.standing.grant.run.job);
-        self.remains = Some(CommandRemains::new(self.peer, &self.effects.socket, &idempotency_key));
+        if self.caller.performs_processes() {
+            self.remains = Some(CommandRemains::new(self.peer, &self.effects.socket, &idempotency_key));
+        }
         idempotency_key
     }
 

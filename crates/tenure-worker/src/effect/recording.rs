@@ -8,7 +8,7 @@ use tenure_core::{
     limits::{EFFECT_ERROR_MAX_BYTES, EFFECT_OUTPUT_MAX_BYTES},
 };
 use tenure_proto::{
-    convert::effect::write_disposition,
+    convert::effect::{read_disposition, write_disposition},
     v1::{EffectCommandEnded, NewEffectDone, NewEffectFailed, new_record::Kind},
 };
 
@@ -23,6 +23,8 @@ pub(super) struct EndedCommand {
     truncated: bool,
     error: Bytes,
     not_started: bool,
+    /// What became of the world, where the caller says it.
+    disposition: Option<Disposition>,
 }
 
 impl EndedCommand {
@@ -36,6 +38,8 @@ impl EndedCommand {
             truncated,
             error: cut_error(redactor, &given.error),
             not_started: given.not_started,
+            // What this release does not know says nothing.
+            disposition: read_disposition("ended.disposition", given.disposition).ok().flatten(),
         }
     }
 
@@ -44,12 +48,13 @@ impl EndedCommand {
         !self.not_started && self.exit_code == Some(0)
     }
 
-    /// What became of the world, where it failed. What never started did not happen, whatever was declared.
+    /// What became of the world, where it failed: what never started did not happen; else the caller's word goes before what
+    /// was declared.
     pub(super) fn judge(&self, on_failure: Disposition) -> Option<Disposition> {
         match (self.not_started, self.exit_code) {
             (true, _) => Some(Disposition::DidNotHappen),
             (false, Some(0)) => None,
-            (false, _) => Some(on_failure),
+            (false, _) => Some(self.disposition.unwrap_or(on_failure)),
         }
     }
 
@@ -174,6 +179,19 @@ mod tests {
         assert_eq!(judged(Some(3), false), Some(failure));
         assert_eq!(judged(None, false), Some(failure), "a signal ended it");
         assert_eq!(judged(None, true), Some(Disposition::DidNotHappen), "whatever was declared");
+    }
+
+    #[test]
+    fn what_the_caller_knows_of_the_world_goes_before_what_was_declared() {
+        let failed = |disposition| {
+            let disposition = write_disposition(disposition).into();
+            ended(EffectCommandEnded { exit_code: Some(1), disposition, ..Default::default() })
+        };
+        for known in [Disposition::DidNotHappen, Disposition::InDoubt, Disposition::Landed] {
+            assert_eq!(failed(known).judge(Disposition::InDoubt), Some(known));
+        }
+        let unknown = EffectCommandEnded { exit_code: Some(1), disposition: 99, ..Default::default() };
+        assert_eq!(ended(unknown).judge(Disposition::Landed), Some(Disposition::Landed));
     }
 
     #[test]

@@ -88,7 +88,8 @@ async fn run_handler(execution: &Execution, plan: HandlerPlan<'_>) -> Result<(),
         voice.end().await;
         return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
     }
-    let context = RunContext::new(standing, Arc::clone(&voice), plan.earlier, ending.clone());
+    let context =
+        RunContext::new(standing, Arc::clone(&voice), Arc::clone(&effects), plan.earlier, ending.clone());
     let running = RunningHandler::start(plan.handler, context, execution.grant.input.clone());
     let supervised = supervise_handler(execution, running, &ending, plan.timeout, plan.stop_grace).await;
     voice.end().await;

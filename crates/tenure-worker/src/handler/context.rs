@@ -12,10 +12,11 @@ use tenure_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EarlierRuns, Ending, EndingAsk, HandlerError, Steps,
+    EarlierRuns, Effect, Ending, EndingAsk, HandlerError, Steps,
     step::{final_error, read_output, write_output},
 };
 use crate::{
+    effect::RunEffects,
     guardian::BootInstant,
     run_socket::{RunStanding, RunVoice},
 };
@@ -29,6 +30,7 @@ pub struct RunContext {
 struct Inner {
     standing: Arc<RunStanding>,
     voice: Arc<RunVoice>,
+    effects: Arc<RunEffects>,
     steps: Steps,
     earlier: EarlierRuns,
     ending: EndingAsk,
@@ -38,11 +40,12 @@ impl RunContext {
     pub(crate) fn new(
         standing: Arc<RunStanding>,
         voice: Arc<RunVoice>,
+        effects: Arc<RunEffects>,
         earlier: EarlierRuns,
         ending: EndingAsk,
     ) -> Self {
         let steps = Steps::new(Arc::clone(&standing));
-        Self { inner: Arc::new(Inner { standing, voice, steps, earlier, ending }) }
+        Self { inner: Arc::new(Inner { standing, voice, effects, steps, earlier, ending }) }
     }
 
     /// The job.
@@ -194,6 +197,55 @@ impl RunContext {
         steps.finish(&name, output.clone()).await?;
         // As a later run will read it, so that no run sees what others do not.
         read_output(&name, &output)
+    }
+
+    /// Begins to declare an effect: a change to the world under a key that is unique in the job. It is announced before it is
+    /// performed and recorded after, so that a later run reads it back and does not do it twice.
+    ///
+    /// Choose the key so that it means the same in every run: no dates, no random numbers. What is left undeclared is the
+    /// careful thing: something is changed, a failure leaves nobody knowing, and then a person decides.
+    ///
+    /// ```
+    /// # use tenure_worker::handler::{HandlerError, RunContext};
+    /// # async fn post(_: &str, _: &str) -> Result<u64, std::io::Error> { Ok(1) }
+    /// async fn bill(run: RunContext, order: String) -> Result<u64, HandlerError> {
+    ///     let charge = run
+    ///         .effect(&format!("charge/{order}"))
+    ///         .idempotent()
+    ///         .payload(&order)
+    ///         .perform(async |call| post("/charges", &call.idempotency_key).await)
+    ///         .await?;
+    ///     Ok(charge)
+    /// }
+    /// ```
+    ///
+    /// One whose provider knows no idempotency key, and that can be looked up:
+    ///
+    /// ```
+    /// # use tenure_worker::handler::{HandlerError, Probe, RunContext};
+    /// # async fn send(_: &str) -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// # async fn find_sent(_: &str) -> Result<Option<String>, std::io::Error> { Ok(None) }
+    /// async fn invite(run: RunContext, to: String) -> Result<String, HandlerError> {
+    ///     let (run, to) = (&run, &to);
+    ///     run.effect("mail/invitation")
+    ///         .probe(move |_| async move {
+    ///             let found = find_sent(to).await?;
+    ///             Ok::<_, std::io::Error>(found.map_or(Probe::DidNotHappen, Probe::Landed))
+    ///         })
+    ///         .perform(|_| send(to))
+    ///         .await
+    /// }
+    /// ```
+    pub fn effect<T: Serialize + DeserializeOwned>(&self, key: &str) -> Effect<'_, T> {
+        Effect::new(self, key)
+    }
+
+    pub(super) fn standing(&self) -> &Arc<RunStanding> {
+        &self.inner.standing
+    }
+
+    pub(super) fn effects(&self) -> &Arc<RunEffects> {
+        &self.inner.effects
     }
 }
 

@@ -119,6 +119,17 @@ impl RunStanding {
         }
     }
 
+    /// Refuses where an act that was permitted may not begin any more: its permission may have been long on its way to whoever
+    /// acts.
+    pub(crate) fn ensure_acting(&self) -> Result<(), Refusal> {
+        self.ensure_speaking()?;
+        if BootInstant::now() < self.term.latest_start() {
+            return Ok(());
+        }
+        let said = "the worker's lease ran out before the act began";
+        Err(Refusal::new(Reason::LeaseTooShort, said).with_detail("left_ms", 0))
+    }
+
     fn deadline_refusal(&self, reached: DeadlineReached) -> Refusal {
         Refusal::new(Reason::DeadlineReached, format!("{reached}: nothing more is begun"))
             .with_detail("elapsed_s", reached.elapsed_s)

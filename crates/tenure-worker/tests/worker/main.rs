@@ -11,6 +11,7 @@ mod blocking;
 mod effect_ends;
 mod effects;
 mod grants;
+mod handler_effects;
 mod handlers;
 mod life;
 mod notes;
