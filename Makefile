@@ -27,16 +27,20 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo picture chaos-fleet chaos-effects fuzz bench bench-baseline test verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler picture chaos-fleet chaos-effects fuzz bench bench-baseline test verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
 	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: have-postgres ## a fleet on this repository's commits (or REPO=…) under kills, a freeze and a crash
 	cargo build --bin tenure --bin tenure-ledger --bin tenure-demo
 	cargo run --quiet --bin tenure-demo
+
+example-handler: have-postgres ## an agent as a Rust function, finished by a second worker after the first was killed
+	cargo build --bin tenure --bin order-worker --bin tenure-example-handler
+	cargo run --quiet --bin tenure-example-handler
 
 picture: have-postgres ## draw docs/pictures/demo.svg anew, from what the demo prints now
 	cargo build --bin tenure --bin tenure-ledger --bin tenure-demo

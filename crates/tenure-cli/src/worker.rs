@@ -107,7 +107,7 @@ fn name_of_host() -> String {
 fn explain_start(error: &StartError) -> Failure {
     let reason = match error {
         StartError::Option { .. } | StartError::Handler(_) => Reason::InvalidArgument,
-        StartError::Places(_) => Reason::Internal,
+        StartError::Places(_) | StartError::Guard(_) => Reason::Internal,
     };
     Failure::from_error(reason, error)
 }

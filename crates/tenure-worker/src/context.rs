@@ -8,7 +8,7 @@ use crate::{
     drain::Drain,
     endpoints::Endpoints,
     guardian::Fencing,
-    handler::Handlers,
+    handler::{HandlerGuard, Handlers},
     held_runs::HeldRuns,
     options::WorkerOptions,
     outbox::Outbox,
@@ -22,7 +22,12 @@ pub(crate) enum Work {
     /// Commands and scripts, each as a process with a guardian.
     Processes(ProcessRunner),
     /// Functions of this program, and nothing else.
-    Handlers(Handlers),
+    Handlers {
+        /// Which.
+        handlers: Handlers,
+        /// What ends this process where one of them does not stop.
+        guard: HandlerGuard,
+    },
 }
 
 /// What the parts of one worker share.
@@ -53,14 +58,14 @@ impl WorkerContext {
                 Fencing::Kernel => plan::Fencing::Kernel,
                 Fencing::Guardian => plan::Fencing::Guardian,
             },
-            Work::Handlers(_) => plan::Fencing::None,
+            Work::Handlers { .. } => plan::Fencing::Guardian,
         }
     }
 
     /// The labels with which the worker registers: what it was told, and the handlers that it holds.
     pub(crate) fn registered_labels(&self) -> Vec<String> {
         let mut labels = self.options.labels.clone();
-        if let Work::Handlers(handlers) = &self.work {
+        if let Work::Handlers { handlers, .. } = &self.work {
             labels.extend(handlers.labels());
         }
         labels

@@ -85,7 +85,7 @@ async fn carry_out_run(execution: Execution) {
     info!("the run starts");
     match &execution.context.work {
         Work::Processes(runner) => carry_out_process(&execution, runner).await,
-        Work::Handlers(handlers) => carry_out_handler(&execution, handlers).await,
+        Work::Handlers { handlers, guard } => carry_out_handler(&execution, handlers, guard).await,
     }
 }
 

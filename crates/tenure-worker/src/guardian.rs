@@ -35,9 +35,11 @@ mod reaping;
 mod release;
 mod report;
 mod watch;
+mod worker_watch;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use boot_clock::BootInstant;
 pub use fencing::{Fencing, detect_fencing};
@@ -47,9 +49,10 @@ pub use identity::{
 };
 pub use protocol::{ReportIdentity, RunSecret};
 
-use control::Control;
+use control::{Control, FirstFrame};
 use protocol::{ChildEnd, EndCause, FromGuardian};
 use watch::Watch;
+use worker_watch::guard_worker;
 
 /// What a command line that cannot be meant ends with.
 const EXIT_USAGE: u8 = 2;
@@ -69,6 +72,46 @@ pub fn run_guardian() -> ExitCode {
     }
 }
 
+/// The only argument of a program that is to be the guardian of a worker that it is itself.
+pub(crate) const OWN_GUARDIAN_ARGUMENT: &str = "tenure-handler-guardian";
+/// Whether this program becomes its own guardian where it is asked to.
+static IS_OWN_GUARDIAN: AtomicBool = AtomicBool::new(false);
+
+/// Becomes the guardian of a worker with handlers, where this program was started as that: call it first in `main` of a
+/// program that starts such a worker, and the program needs no other beside it. In every other case it returns at once. Without
+/// it the worker uses a `tenure` program, which has to be there.
+///
+/// ```no_run
+/// #[tokio::main]
+/// async fn main() {
+///     tenure_worker::guardian::run_if_asked();
+///     // … then `Worker::agent(…).start(…)`
+/// }
+/// ```
+pub fn run_if_asked() {
+    IS_OWN_GUARDIAN.store(true, Ordering::Relaxed);
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if arguments != [OWN_GUARDIAN_ARGUMENT] {
+        return;
+    }
+    // In a thread of its own: the caller may be inside a runtime, and the report needs one.
+    let guarded = std::thread::spawn(|| {
+        let mut control = Control::take_over_socket()?;
+        match control.receive_first()? {
+            Some(FirstFrame::Worker(spec)) => guard_worker(control, spec),
+            Some(FirstFrame::Run(_)) => Err(std::io::Error::other("this guardian starts no child")),
+            None => Ok(()),
+        }
+    });
+    let ended_well = guarded.join().is_ok_and(|guarded| guarded.is_ok());
+    std::process::exit(i32::from(!ended_well));
+}
+
+/// Whether [`run_if_asked`] was called.
+pub(crate) fn is_own_guardian() -> bool {
+    IS_OWN_GUARDIAN.load(Ordering::Relaxed)
+}
+
 /// Says who calls the guardian, to somebody who cannot have meant to.
 pub fn explain_guardian() -> ExitCode {
     // Where this cannot be written, the exit code says it.
@@ -84,8 +127,10 @@ pub fn explain_guardian() -> ExitCode {
 fn guard_run() -> std::io::Result<()> {
     control::settle_signals()?;
     let (mut control, streams) = Control::take_over_streams()?;
-    let Some(spec) = control.receive_spec()? else {
-        return Ok(());
+    let spec = match control.receive_first()? {
+        Some(FirstFrame::Run(spec)) => spec,
+        Some(FirstFrame::Worker(spec)) => return guard_worker(control, spec),
+        None => return Ok(()),
     };
     let (end, cause, deadline) = match Watch::start(control, &spec, streams) {
         Ok(mut watch) => {

@@ -4,7 +4,8 @@
 //!
 //! Promises that a handler is called once for a run and never beside another one of its job, that its error or panic ends
 //! its run and never the worker, and that a step or effect which is recorded is read back and not performed again. It
-//! cannot promise that a handler which holds its thread stops when it is asked to. What a handler starts as a process of
+//! cannot promise that a handler which holds its thread stops when it is asked to: where it has not by the local deadline, the
+//! whole process is ended by its guardian. What a handler starts as a process of
 //! its own is guarded by nobody; an agent with a command is for that.
 //! Neighbours: `executor` calls handlers and judges how they end, `run_socket` and `effect` do what they ask for.
 
@@ -13,6 +14,7 @@ mod context;
 mod definition;
 mod effect;
 mod error;
+mod guard;
 mod step;
 mod told;
 
@@ -34,6 +36,8 @@ pub(crate) use definition::{Handler, Handlers};
 pub use definition::{HandlerWorker, InvalidHandler};
 pub use effect::{Effect, EffectCall, EffectError, Probe};
 pub use error::HandlerError;
+pub use guard::GuardError;
+pub(crate) use guard::HandlerGuard;
 pub use step::StepError;
 pub(crate) use step::Steps;
 pub(crate) use told::EarlierRuns;

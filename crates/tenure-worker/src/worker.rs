@@ -18,7 +18,7 @@ use crate::{
     context::{Work, WorkerContext},
     drain::Drain,
     guardian::detect_fencing,
-    handler::{Handlers, InvalidHandler},
+    handler::{GuardError, HandlerGuard, Handlers, InvalidHandler},
     held_runs::HeldRuns,
     leftovers::{remove_dead_sockets, remove_leftovers},
     options::{InvalidOption, WorkerOptions, check_options},
@@ -45,6 +45,9 @@ pub enum StartError {
     /// One of its handlers.
     #[error(transparent)]
     Handler(#[from] InvalidHandler),
+    /// The guardian of a worker with handlers.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
 }
 
 /// Starts workers: for agents with commands by [`Worker::start`], for agents that are functions of this program by
@@ -60,7 +63,7 @@ impl Worker {
     /// An option that cannot be, or a directory that cannot be made.
     pub fn start(options: WorkerOptions) -> Result<RunningWorker, StartError> {
         Self::start_to(options, |options| {
-            Work::Processes(ProcessRunner::new(choose_guard(options), detect_fencing()))
+            Ok(Work::Processes(ProcessRunner::new(choose_guard(options), detect_fencing())))
         })
     }
 
@@ -69,12 +72,14 @@ impl Worker {
         options: WorkerOptions,
         handlers: Handlers,
     ) -> Result<RunningWorker, StartError> {
-        Self::start_to(options, |_| Work::Handlers(handlers))
+        Self::start_to(options, |options| {
+            Ok(Work::Handlers { handlers, guard: HandlerGuard::start(options)? })
+        })
     }
 
     fn start_to(
         options: WorkerOptions,
-        make_work: impl FnOnce(&WorkerOptions) -> Work,
+        make_work: impl FnOnce(&WorkerOptions) -> Result<Work, StartError>,
     ) -> Result<RunningWorker, StartError> {
         let checked = check_options(&options)
             .map_err(|source| StartError::Option { name: options.name.clone(), source })?;
@@ -87,7 +92,7 @@ impl Worker {
             name: checked.name,
             endpoints: checked.endpoints,
             run_as: checked.run_as,
-            work: make_work(&options),
+            work: make_work(&options)?,
             held: HeldRuns::new(options.slots),
             outbox: Outbox::new(),
             drain: Drain::new(),

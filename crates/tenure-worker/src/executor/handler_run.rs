@@ -20,14 +20,17 @@ use super::{
     conclusion::Conclusion,
     finish_run,
     gone_report::{UntoldEnd, leave_outcome},
-    handler_supervision::{HandlerOutcome, RunningHandler, SupervisedHandler, supervise_handler},
-    preparation::{describe, run_path},
+    handler_supervision::{
+        HandlerLimits, HandlerOutcome, RunningHandler, SupervisedHandler, supervise_handler,
+    },
+    preparation::{compose_identity, describe, run_path},
     run_blocking,
     supervision::{Asked, find_obstacle},
 };
 use crate::{
     effect::RunEffects,
-    handler::{EarlierRuns, EndingAsk, Handler, HandlerError, Handlers, RunContext},
+    guardian::protocol::HeldRun,
+    handler::{EarlierRuns, EndingAsk, Handler, HandlerError, HandlerGuard, Handlers, RunContext},
     journal::UnaskedKeys,
     run_socket::{RunStanding, RunVoice},
     runner::Redactor,
@@ -43,9 +46,9 @@ struct HandlerPlan<'a> {
 }
 
 /// Carries out a run.
-pub(super) async fn carry_out_handler(execution: &Execution, handlers: &Handlers) {
+pub(super) async fn carry_out_handler(execution: &Execution, handlers: &Handlers, guard: &HandlerGuard) {
     let told = match plan_run(execution, handlers) {
-        Ok(plan) => run_handler(execution, plan).await,
+        Ok(plan) => run_handler(execution, plan, guard).await,
         Err(reason) => {
             warn!(%reason, "the run cannot start");
             finish_run(execution, Conclusion::not_started(reason), None).await
@@ -71,7 +74,11 @@ fn plan_run<'a>(execution: &Execution, handlers: &'a Handlers) -> Result<Handler
     Ok(HandlerPlan { handler, earlier, timeout, stop_grace: declaration.stop_grace() })
 }
 
-async fn run_handler(execution: &Execution, plan: HandlerPlan<'_>) -> Result<(), UntoldEnd> {
+async fn run_handler(
+    execution: &Execution,
+    plan: HandlerPlan<'_>,
+    guard: &HandlerGuard,
+) -> Result<(), UntoldEnd> {
     let ending = EndingAsk::default();
     let standing = RunStanding::new(
         Arc::clone(&execution.context),
@@ -83,19 +90,32 @@ async fn run_handler(execution: &Execution, plan: HandlerPlan<'_>) -> Result<(),
     let standing = Arc::new(standing.for_handler(ending.token.clone()));
     let effects = RunEffects::new(Arc::clone(&standing), std::path::PathBuf::new(), plan.stop_grace);
     let voice = Arc::new(RunVoice::new(Arc::clone(&standing), Arc::clone(&effects)));
-    if let Some(asked) = find_obstacle(execution) {
+    let held = HeldRun {
+        report: compose_identity(execution),
+        deadline: execution.term.deadline(),
+        run_directory: run_path(execution),
+    };
+    let name = held.report.name();
+    let is_guarded = guard.begin(held).await;
+    if let Some(asked) = find_obstacle(execution).or((!is_guarded).then_some(Asked::LocalDeadline)) {
         info!(?asked, "the run ends before its handler was called");
+        guard.release(&name);
         voice.end().await;
         return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
     }
     let context =
         RunContext::new(standing, Arc::clone(&voice), Arc::clone(&effects), plan.earlier, ending.clone());
     let running = RunningHandler::start(plan.handler, context, execution.grant.input.clone());
-    let supervised = supervise_handler(execution, running, &ending, plan.timeout, plan.stop_grace).await;
+    let limits = HandlerLimits { timeout: plan.timeout, stop_grace: plan.stop_grace };
+    let moved = |deadline| guard.move_deadline(&name, deadline);
+    let supervised = supervise_handler(execution, running, &ending, limits, moved).await;
+    guard.note_stopped(&name);
     voice.end().await;
     let asked = supervised.asked;
     let conclusion = conclude_handler(execution, supervised, effects.list_unasked()).await;
-    finish_run(execution, conclusion, asked).await
+    let told = finish_run(execution, conclusion, asked).await;
+    guard.release(&name);
+    told
 }
 
 /// What nobody took is left where the directories of runs are, as a guardian leaves it.

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     drain::DrainPhase,
+    guardian::BootInstant,
     handler::{Ending, EndingAsk, Handler, HandlerError, RunContext},
     held_runs::Orders,
     local_deadline::reach,
@@ -59,24 +60,37 @@ pub(super) struct SupervisedHandler {
     pub(super) timed_out: Option<Duration>,
 }
 
-/// Watches a handler until it has stopped.
+/// How long a handler may take, and how long it may take once it is asked to end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HandlerLimits {
+    pub(super) timeout: Duration,
+    pub(super) stop_grace: Duration,
+}
+
+/// Watches a handler until it has stopped. `deadline_moved` is told every new local deadline.
 pub(super) async fn supervise_handler(
     execution: &Execution,
     mut running: RunningHandler,
     ending: &EndingAsk,
-    timeout: Duration,
-    stop_grace: Duration,
+    limits: HandlerLimits,
+    deadline_moved: impl Fn(BootInstant),
 ) -> SupervisedHandler {
+    let HandlerLimits { timeout, stop_grace } = limits;
     let mut watch = Watch { ending, asked: None, timed_out: None, drop_at: None, is_dropped: false };
     let margin = execution.term.margin();
     let time_out_at = Instant::now() + timeout;
     let mut orders = execution.orders.clone();
     let mut deadline = execution.term.watch_deadline();
     let mut drain = execution.context.drain.watch_phase();
+    let mut told = None;
     // What stood before this began is looked at first.
     orders.mark_changed();
     loop {
-        let ask_at = deadline.borrow_and_update().minus(margin);
+        let present = *deadline.borrow_and_update();
+        if told.replace(present) != Some(present) {
+            deadline_moved(present);
+        }
+        let ask_at = present.minus(margin);
         let phase = *drain.borrow_and_update();
         let drop_at = watch.drop_at.unwrap_or_else(Instant::now);
         tokio::select! {

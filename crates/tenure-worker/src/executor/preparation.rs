@@ -181,19 +181,21 @@ fn plan_environment(
 }
 
 fn compose_link(execution: &Execution) -> GuardLink {
+    let term = &execution.term;
+    GuardLink { deadline: term.deadline(), margin: term.margin(), report: Some(compose_identity(execution)) }
+}
+
+/// What a guardian needs to report the run.
+pub(super) fn compose_identity(execution: &Execution) -> ReportIdentity {
     let (grant, term) = (&execution.grant, &execution.term);
-    GuardLink {
-        deadline: term.deadline(),
-        margin: term.margin(),
-        report: Some(ReportIdentity {
-            tenant: grant.run.tenant.to_string(),
-            job: grant.run.job.to_string(),
-            epoch: grant.run.epoch.0,
-            generation: grant.run.generation.0,
-            secret: grant.secret.clone(),
-            endpoints: execution.context.endpoints.addresses().to_vec(),
-            ttl_ms: duration_ms(term.ttl()),
-        }),
+    ReportIdentity {
+        tenant: grant.run.tenant.to_string(),
+        job: grant.run.job.to_string(),
+        epoch: grant.run.epoch.0,
+        generation: grant.run.generation.0,
+        secret: grant.secret.clone(),
+        endpoints: execution.context.endpoints.addresses().to_vec(),
+        ttl_ms: duration_ms(term.ttl()),
     }
 }
 

@@ -16,13 +16,22 @@ use rustix::fs::FileType;
 
 use super::BootInstant;
 use super::child::close_all_except;
-use super::protocol::{FrameBuffer, FromGuardian, GuardSpec, ToGuardian, encode_frame};
+use super::protocol::{FrameBuffer, FromGuardian, GuardSpec, ToGuardian, WorkerSpec, encode_frame};
 
 /// The child's output, which the guardian only passes on.
 #[derive(Debug)]
 pub(super) struct OutputStreams {
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
+}
+
+/// What is guarded.
+#[derive(Debug)]
+pub(super) enum FirstFrame {
+    /// A child, which is yet to be started.
+    Run(Box<GuardSpec>),
+    /// The sender itself.
+    Worker(WorkerSpec),
 }
 
 /// The socket to the worker.
@@ -87,16 +96,33 @@ impl Control {
         Ok((control, OutputStreams { stdout, stderr }))
     }
 
+    /// The socket alone, in a process whose other descriptors are left as they are: it starts none.
+    pub(super) fn take_over_socket() -> io::Result<Self> {
+        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let null = File::options().read(true).write(true).open("/dev/null")?;
+        dup2_stdin(&null)?;
+        Ok(Self {
+            socket,
+            frames: FrameBuffer::default(),
+            outbox: Vec::new(),
+            closed: false,
+            last_heard: BootInstant::now(),
+        })
+    }
+
     /// Waits for the first frame. `None`: the worker was gone before it came, and nothing runs.
-    pub(super) fn receive_spec(&mut self) -> io::Result<Option<GuardSpec>> {
+    pub(super) fn receive_first(&mut self) -> io::Result<Option<FirstFrame>> {
         self.socket.set_nonblocking(false)?;
         let mut bytes = [0; 64 * 1024];
         loop {
             match self.frames.next_frame::<ToGuardian>().map_err(io::Error::other)? {
                 Some(ToGuardian::Spec(spec)) => {
-                    break self.socket.set_nonblocking(true).map(|()| Some(*spec));
+                    break self.socket.set_nonblocking(true).map(|()| Some(FirstFrame::Run(spec)));
                 }
-                Some(_) => return Err(io::Error::other("the first control frame must be the spec")),
+                Some(ToGuardian::Worker(spec)) => {
+                    break self.socket.set_nonblocking(true).map(|()| Some(FirstFrame::Worker(spec)));
+                }
+                Some(_) => return Err(io::Error::other("the first control frame must say what is guarded")),
                 None => {}
             }
             match self.socket.read(&mut bytes) {

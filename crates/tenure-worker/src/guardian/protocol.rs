@@ -20,6 +20,10 @@ use crate::runner::{ResourceLimits, RunUser};
 pub(crate) enum ToGuardian {
     /// The first frame: what to run, and until when.
     Spec(Box<GuardSpec>),
+    /// The first frame where it is the sender itself that is guarded, because its runs are functions in it.
+    Worker(WorkerSpec),
+    /// What became of one of the runs of such a sender.
+    Held(HeldWord),
     /// The local deadline moved: the worker's term was renewed.
     Deadline {
         /// The new one; may also be earlier.
@@ -55,6 +59,8 @@ pub(crate) enum FromGuardian {
         /// PID 1 of the run's namespace, under kernel fencing.
         init: Option<ProcessMark>,
     },
+    /// The worker is guarded from now on.
+    Watching,
     /// The child's program runs.
     Started {
         /// The child, as seen from the guardian's PID namespace.
@@ -115,6 +121,64 @@ pub(crate) enum EndCause {
     },
     /// The worker was gone, or the local deadline was reached.
     ContactLost,
+}
+
+/// A worker that is guarded itself.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct WorkerSpec {
+    /// Its process, which is the guardian's parent.
+    pub(crate) pid: i32,
+}
+
+/// What a worker says about a run whose work is a function in it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "word", rename_all = "snake_case")]
+pub(crate) enum HeldWord {
+    /// Its function is about to be called.
+    Begin(Box<HeldRun>),
+    /// Its local deadline moved.
+    Deadline {
+        /// Which run.
+        run: HeldName,
+        /// The new one.
+        at: BootInstant,
+    },
+    /// Its function has stopped; the end is not acknowledged yet.
+    Stopped {
+        /// Which run.
+        run: HeldName,
+    },
+    /// There is nothing left to report about it.
+    Released {
+        /// Which run.
+        run: HeldName,
+    },
+}
+
+/// A run among those of one worker.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct HeldName {
+    pub(crate) tenant: String,
+    pub(crate) job: String,
+    pub(crate) epoch: u64,
+}
+
+/// A run whose function may act from now on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct HeldRun {
+    /// To whom to report that it is gone.
+    pub(crate) report: ReportIdentity,
+    /// When the worker's process is ended where the function has not stopped.
+    pub(crate) deadline: BootInstant,
+    /// Where an unreported outcome is left.
+    pub(crate) run_directory: PathBuf,
+}
+
+impl ReportIdentity {
+    /// The name of the run.
+    pub(crate) fn name(&self) -> HeldName {
+        HeldName { tenant: self.tenant.clone(), job: self.job.clone(), epoch: self.epoch }
+    }
 }
 
 /// Everything that a guardian needs for its run.

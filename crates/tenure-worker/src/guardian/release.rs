@@ -109,7 +109,9 @@ pub(super) fn heed_worker(control: &mut Control) -> bool {
             ToGuardian::Deadline { .. }
             | ToGuardian::Stop { .. }
             | ToGuardian::Kill
-            | ToGuardian::Spec(_) => {}
+            | ToGuardian::Spec(_)
+            | ToGuardian::Worker(_)
+            | ToGuardian::Held(_) => {}
         }
     }
     control.flush();

@@ -61,6 +61,45 @@ pub(super) fn report_gone(
     reported
 }
 
+/// Runs that are reported at the same time.
+const REPORTED_AT_ONCE: usize = 64;
+
+/// Reports that these are gone with their worker, each until it is settled. Returns for each why nobody took it, where nobody
+/// did.
+pub(super) fn report_lost_runs(identities: Vec<ReportIdentity>) -> Vec<Option<String>> {
+    if identities.is_empty() {
+        return Vec::new();
+    }
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let why = format!("cannot start a runtime to report with: {error}");
+            return vec![Some(why); identities.len()];
+        }
+    };
+    let reported = runtime.block_on(async {
+        let mut reported = Vec::with_capacity(identities.len());
+        for group in identities.chunks(REPORTED_AT_ONCE) {
+            let tasks: Vec<_> = group.iter().cloned().map(|one| tokio::spawn(report_lost_run(one))).collect();
+            for task in tasks {
+                reported.push(task.await.unwrap_or_else(|error| Some(error.to_string())));
+            }
+        }
+        reported
+    });
+    runtime.shutdown_background();
+    reported
+}
+
+async fn report_lost_run(identity: ReportIdentity) -> Option<String> {
+    let killed = ChildEnd::Signalled { signal: nix::libc::SIGKILL };
+    let request = compose_report(&identity, &killed, &EndCause::ContactLost);
+    match report_within_ttl(&identity, &request).await {
+        Reported::Acknowledged | Reported::Forgotten => None,
+        Reported::Refused(why) | Reported::Unreachable(why) => Some(why),
+    }
+}
+
 async fn report_within_ttl(identity: &ReportIdentity, request: &ReportGoneRequest) -> Reported {
     let pauses = ExponentialBuilder::default()
         .with_min_delay(GONE_PAUSE_FIRST)

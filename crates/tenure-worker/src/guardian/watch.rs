@@ -137,7 +137,9 @@ impl Watch {
                 }
                 ToGuardian::Kill => self.lifecycle.kill(),
                 // Neither belongs here: the run goes on.
-                ToGuardian::Spec(_) | ToGuardian::Forget => None,
+                ToGuardian::Spec(_) | ToGuardian::Worker(_) | ToGuardian::Held(_) | ToGuardian::Forget => {
+                    None
+                }
             };
             self.perform(order);
         }

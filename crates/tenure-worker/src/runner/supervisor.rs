@@ -200,7 +200,7 @@ impl Supervisor {
         while let Some(message) = self.frames.next_frame().map_err(|_| Lost)? {
             self.unanswered = 0;
             match message {
-                FromGuardian::Pong { .. } => {}
+                FromGuardian::Pong { .. } | FromGuardian::Watching => {}
                 FromGuardian::Forked { child, init } => self.remains.set_marks(child, init),
                 FromGuardian::Started { pid } => {
                     self.started = true;
