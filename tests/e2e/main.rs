@@ -19,5 +19,6 @@ mod effect_calls;
 mod effects;
 mod fencing;
 mod jobs;
+mod observability;
 mod replicas;
 mod walls;

@@ -54,6 +54,8 @@ pub struct Cluster {
     workers: BTreeMap<String, Child>,
     /// How each worker was started, also of those that are dead.
     launches: BTreeMap<String, Launch>,
+    /// Variables of every coordinator and worker that is started from now on.
+    environment: BTreeMap<String, String>,
     /// For reading alone, where a test does not mean to tamper.
     pub database: PgPool,
     /// The server, to be killed and started again.
@@ -94,10 +96,16 @@ impl Cluster {
             coordinators: BTreeMap::new(),
             workers: BTreeMap::new(),
             launches: BTreeMap::new(),
+            environment: BTreeMap::new(),
             database,
             postgres,
             directory,
         })
+    }
+
+    /// Gives every coordinator and worker that is started from now on this variable.
+    pub fn set_environment(&mut self, name: &str, value: impl Into<String>) {
+        self.environment.insert(name.to_owned(), value.into());
     }
 
     /// A directory of the cluster's own, removed with it.

@@ -25,7 +25,10 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use self::stream::{StreamEnd, open_stream};
-use crate::{context::WorkerContext, endpoints::reconnect_pauses, guardian::BootInstant, term::HeldTerm};
+use crate::{
+    context::WorkerContext, endpoints::reconnect_pauses, guardian::BootInstant, metrics::metrics,
+    term::HeldTerm,
+};
 
 /// A worker that the fleet does not take.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +102,7 @@ async fn attach_until_closed(context: &Arc<WorkerContext>, term: &Arc<HeldTerm>)
         match open_stream(context, term).await {
             Ok(stream) => {
                 pauses = reconnect_pauses();
+                metrics().note_attach();
                 context.attached.send_replace(true);
                 match stream.run().await {
                     StreamEnd::TermClosed => return,

@@ -49,7 +49,12 @@ use self::{
     plan::EffectPlan,
     registry::{CallEnd, Performer, Registry, Role},
 };
-use crate::{journal::UnaskedKeys, run_calls::RunCalls, run_socket::RunStanding};
+use crate::{
+    journal::UnaskedKeys,
+    metrics::{EffectOutcome, metrics},
+    run_calls::RunCalls,
+    run_socket::RunStanding,
+};
 
 pub(crate) use permission::ensure_beginning;
 
@@ -129,7 +134,13 @@ impl RunEffects {
     }
 
     async fn attend(self: Arc<Self>, mut caller: Caller, peer: Option<UCred>, saying: TaskTrackerToken) {
-        match self.answer_call(&mut caller, peer, saying).await {
+        let outcome = self.answer_call(&mut caller, peer, saying).await;
+        metrics().note_effect_call(match &outcome {
+            Ok(answer) => answer.outcome(),
+            Err(Stop::Refused(_)) => EffectOutcome::Refused,
+            Err(Stop::CallerLeft) => EffectOutcome::CallerLeft,
+        });
+        match outcome {
             Ok(answer) => {
                 // Whoever left asks again, and reads it back.
                 let _ = caller.tell(answer.write()).await;

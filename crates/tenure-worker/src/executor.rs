@@ -30,7 +30,7 @@ use self::{
     gone_report::{UntoldEnd, report_gone, report_unsettled},
     handler_run::carry_out_handler,
     preparation::{PreparedRun, prepare_run},
-    span::record_run,
+    span::note_end,
     supervision::{Asked, find_obstacle, supervise_process},
 };
 use crate::{
@@ -161,14 +161,12 @@ async fn finish_run(
     } else {
         settle_run(execution, conclusion).await
     };
+    note_end(execution, &end, &fate);
     match fate {
         // Another settled the run without knowing whether its child is gone: say that it is.
         EndFate::Fenced(how) => report_gone(execution, how).await,
         // One that was refused was answered since.
-        EndFate::Acknowledged | EndFate::Refused(_) | EndFate::Void => {
-            record_run(execution, &end);
-            Ok(())
-        }
+        EndFate::Acknowledged | EndFate::Refused(_) | EndFate::Void => Ok(()),
     }
 }
 

@@ -184,6 +184,11 @@ impl HeldRuns {
         self.lock().runs.values().map(|held| held.run.clone()).collect()
     }
 
+    /// How many are held.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().runs.len()
+    }
+
     /// How many more may be held.
     pub(crate) fn free_slots(&self) -> usize {
         self.slots.saturating_sub(self.lock().runs.len())

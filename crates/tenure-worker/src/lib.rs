@@ -11,6 +11,7 @@ mod worker;
 
 mod context;
 mod leftovers;
+mod metrics;
 mod options;
 mod places;
 

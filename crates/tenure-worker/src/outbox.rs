@@ -17,6 +17,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
     journal::{Report, ReportAnswer, RunJournal, size_in_window},
+    metrics::metrics,
     run_key::RunKey,
 };
 
@@ -125,6 +126,7 @@ impl Outbox {
         if let Ok(permit) = self.window.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await {
             permit.forget();
         }
+        metrics().note_output(bytes.len());
         let key = RunKey::from(run);
         let mut queues = self.lock();
         match queues.runs.get_mut(&key) {
@@ -150,6 +152,16 @@ impl Outbox {
             }
             acknowledged.await;
         }
+    }
+
+    /// Reports that are not answered.
+    pub(crate) fn count_reports(&self) -> usize {
+        self.lock().runs.values().map(|journal| journal.waiting_reports().count()).sum()
+    }
+
+    /// Bytes of output that are not acknowledged, as they count in the window.
+    pub(crate) fn waiting_output_bytes(&self) -> usize {
+        self.lock().window_bytes.saturating_sub(self.window.available_permits())
     }
 
     /// Asks for a renewal to be sent next.

@@ -21,6 +21,7 @@ use crate::{
     handler::{GuardError, HandlerGuard, Handlers, InvalidHandler},
     held_runs::HeldRuns,
     leftovers::{remove_dead_sockets, remove_leftovers},
+    metrics::define_gauges,
     options::{InvalidOption, WorkerOptions, check_options},
     outbox::Outbox,
     places::{Places, PlacesError},
@@ -102,6 +103,7 @@ impl Worker {
             attached: watch::Sender::new(false),
             options,
         });
+        define_gauges(&context);
         info!(worker = %context.name, slots = context.options.slots, fencing = ?context.registered_fencing(), "the worker starts");
         let attachment = tokio::spawn(keep_attached(Arc::clone(&context)));
         Ok(RunningWorker { context, attachment })

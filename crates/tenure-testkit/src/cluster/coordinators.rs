@@ -84,6 +84,7 @@ impl Cluster {
             .args(["coordinator", "--json", "--database-url", &coordinator.database_url])
             .args(["--listen", &listen, "--http", &http])
             .args(&coordinator.arguments)
+            .envs(&self.environment)
             .stdin(Stdio::null())
             .stdout(answers)
             .stderr(log)

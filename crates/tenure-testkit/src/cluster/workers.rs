@@ -82,6 +82,7 @@ impl Cluster {
             .args(["worker", "--name", name, "--data-dir"])
             .arg(self.directory().join(name))
             .args(&launch.arguments)
+            .envs(&self.environment)
             .env("TENURE_ENDPOINT", launch.endpoints.clone().unwrap_or_else(|| self.endpoints()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

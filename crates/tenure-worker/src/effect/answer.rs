@@ -5,6 +5,7 @@ use tenure_core::effect::Disposition;
 use tenure_proto::{convert::effect::write_disposition, v1};
 
 use super::lookup::RecordedAttempt;
+use crate::metrics::EffectOutcome;
 
 /// What came of an effect.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +50,15 @@ impl Answer {
         let error = recorded.value.unwrap_or_default();
         let how = How::Failed { disposition: Disposition::Landed, exit_code: recorded.exit_code, error };
         Self { attempt: recorded.last.attempt, how, read_back: true }
+    }
+
+    /// What it counts as.
+    pub(super) fn outcome(&self) -> EffectOutcome {
+        match (&self.how, self.read_back) {
+            (_, true) => EffectOutcome::ReadBack,
+            (How::Done { .. }, false) => EffectOutcome::Done,
+            (How::Failed { .. }, false) => EffectOutcome::Failed,
+        }
     }
 
     /// Why it is no success; none: it is one.

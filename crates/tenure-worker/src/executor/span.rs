@@ -1,4 +1,4 @@
-//! The span of a run, written once its end is settled: what the run did is in it, under the id that its child got as its
+//! The span of a run, and its place in the metrics, written once its end is settled: what the run did is in it, under the id that its child got as its
 //! parent. A run that another settled is the other's to write. Neighbours: `tenure-telemetry` says how it looks.
 
 use std::time::SystemTime;
@@ -6,10 +6,20 @@ use std::time::SystemTime;
 use tenure_core::settlement::RunEnd;
 use tenure_telemetry::{RunSpan, spans};
 
-use super::Execution;
+use super::{Execution, conclusion::EndFate};
+use crate::metrics::metrics;
 
-/// Writes the span of a run that ended so, where anybody wants it.
-pub(super) fn record_run(execution: &Execution, end: &RunEnd) {
+/// Counts a run that is over, and writes its span, where that is for this worker to write.
+pub(super) fn note_end(execution: &Execution, end: &RunEnd, fate: &EndFate) {
+    let fenced = matches!(fate, EndFate::Fenced(_));
+    let word = if fenced { "fenced" } else { describe_end(end).0 };
+    metrics().note_run(word, execution.began.elapsed().unwrap_or_default());
+    if !fenced {
+        record_run(execution, end);
+    }
+}
+
+fn record_run(execution: &Execution, end: &RunEnd) {
     let grant = &execution.grant;
     let Some(context) = grant.trace else { return };
     spans().record(context.sampled, || {
@@ -30,7 +40,7 @@ pub(super) fn record_run(execution: &Execution, end: &RunEnd) {
 }
 
 /// How it ended in a stable word, and for a person where that is no success.
-pub(super) fn describe_end(end: &RunEnd) -> (&'static str, Option<String>) {
+fn describe_end(end: &RunEnd) -> (&'static str, Option<String>) {
     match end {
         RunEnd::ExitCode(0) => ("exit_code", None),
         RunEnd::ExitCode(code) => ("exit_code", Some(format!("exit code {code}"))),
