@@ -195,6 +195,12 @@ async fn one_trace_goes_from_the_submitter_to_the_child_of_the_run_that_went_on(
     let coordinator = seen.fleet.cluster.coordinator_probes("c1").unwrap().to_string();
     // A refusal, so that there is one to be counted.
     assert!(!seen.fleet.try_run(&["submit", "nobody"]).status.success());
+    // Counted every now and then.
+    wait_for("the job to be counted", PATIENCE, async || {
+        let page = get(&coordinator, "/metrics").await;
+        if page.contains("tenure_jobs{state=\"succeeded\"} 1\n") { Ok(()) } else { Err(page) }
+    })
+    .await;
     assert_eq!(metrics_at(&coordinator).await, documented("Of a coordinator"));
     let page = &seen.worker_pages[usize::from(second == "w2")];
     assert_eq!(metrics_at(page).await, documented("Of a worker"));

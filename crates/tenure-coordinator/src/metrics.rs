@@ -66,6 +66,46 @@ pub(crate) enum Limit {
     Stalled,
 }
 
+impl Limit {
+    const ALL: [Self; 15] = [
+        Self::LaneQueue,
+        Self::SubmitQueue,
+        Self::SubmitRoom,
+        Self::AttachmentQueue,
+        Self::RenewalQueue,
+        Self::OutputWindow,
+        Self::Attached,
+        Self::Followers,
+        Self::Connections,
+        Self::FirstCall,
+        Self::Calls,
+        Self::Message,
+        Self::Arriving,
+        Self::Unread,
+        Self::Stalled,
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::LaneQueue => "lane_queue",
+            Self::SubmitQueue => "submit_queue",
+            Self::SubmitRoom => "submit_room",
+            Self::AttachmentQueue => "attachment_queue",
+            Self::RenewalQueue => "renewal_queue",
+            Self::OutputWindow => "output_window",
+            Self::Attached => "attached",
+            Self::Followers => "followers",
+            Self::Connections => "connections",
+            Self::FirstCall => "first_call",
+            Self::Calls => "calls",
+            Self::Message => "message",
+            Self::Arriving => "arriving",
+            Self::Unread => "unread",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
 /// What is counted.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -147,6 +187,9 @@ impl Metrics {
         self.note_claims(ClaimWay::Queue, 0);
         self.note_claims(ClaimWay::Eager, 0);
         self.note_appends(0, 0);
+        for limit in Limit::ALL {
+            self.limit_hits.add(0, &[KeyValue::new("limit", limit.word())]);
+        }
         for outcome in ["admitted", "existing"] {
             self.submissions.add(0, &[KeyValue::new("outcome", outcome)]);
         }
@@ -221,24 +264,7 @@ impl Metrics {
 
     /// A limit was met.
     pub(crate) fn note_limit(&self, limit: Limit) {
-        let limit = match limit {
-            Limit::LaneQueue => "lane_queue",
-            Limit::SubmitQueue => "submit_queue",
-            Limit::SubmitRoom => "submit_room",
-            Limit::AttachmentQueue => "attachment_queue",
-            Limit::RenewalQueue => "renewal_queue",
-            Limit::OutputWindow => "output_window",
-            Limit::Attached => "attached",
-            Limit::Followers => "followers",
-            Limit::Connections => "connections",
-            Limit::FirstCall => "first_call",
-            Limit::Calls => "calls",
-            Limit::Message => "message",
-            Limit::Arriving => "arriving",
-            Limit::Unread => "unread",
-            Limit::Stalled => "stalled",
-        };
-        self.limit_hits.add(1, &[KeyValue::new("limit", limit)]);
+        self.limit_hits.add(1, &[KeyValue::new("limit", limit.word())]);
     }
 
     /// How long the database took.

@@ -1,13 +1,15 @@
 //! Counting what is there, for whoever watches the whole. It counts everything of every tenant, names nothing, and is never
 //! asked for a decision. Neighbours: a coordinator's gauges.
 
+use tenure_core::job::State;
+
 use crate::{Store, StoreError, connection::begin, stored::from_bigint};
 
 /// Scans are what a count wants; the settings of the role keep other statements from them.
 const SCANS: &str = "SET LOCAL enable_seqscan = on";
 const JOINS: &str = "SET LOCAL enable_hashjoin = on";
 
-/// The words that are always counted, so that none of a kind is zero and not missing.
+/// The words that are always counted, beside the states of jobs, so that none of a kind is zero and not missing.
 const ALWAYS: [(&str, &[&str]); 4] = [
     ("queue", &["claimable", "delayed"]),
     ("leases", &["live", "unaccounted"]),
@@ -50,11 +52,11 @@ impl Store {
 type Row = (String, String, i64);
 
 fn with_zeros(mut counts: Vec<FleetCount>) -> Vec<FleetCount> {
-    for (of, words) in ALWAYS {
-        for word in words {
-            if !counts.iter().any(|count| count.of == of && count.word == *word) {
-                counts.push(FleetCount { of: of.to_owned(), word: (*word).to_owned(), count: 0 });
-            }
+    let states = State::ALL.iter().map(|state| ("jobs", state.name()));
+    let kinds = ALWAYS.iter().flat_map(|(of, words)| words.iter().map(|word| (*of, *word)));
+    for (of, word) in states.chain(kinds) {
+        if !counts.iter().any(|count| count.of == of && count.word == word) {
+            counts.push(FleetCount { of: of.to_owned(), word: word.to_owned(), count: 0 });
         }
     }
     counts
@@ -70,6 +72,6 @@ mod tests {
         let counts = with_zeros(vec![one.clone()]);
         assert!(counts.contains(&one));
         let zeros = counts.iter().filter(|count| count.count == 0).count();
-        assert_eq!((counts.len(), zeros), (8, 7));
+        assert_eq!((counts.len(), zeros), (8 + State::ALL.len(), 7 + State::ALL.len()));
     }
 }

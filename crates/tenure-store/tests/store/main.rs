@@ -10,6 +10,7 @@ mod agent;
 mod append;
 mod claim;
 mod connection;
+mod counting;
 mod effect;
 mod fence;
 mod listing;
