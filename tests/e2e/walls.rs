@@ -153,11 +153,16 @@ async fn trickle(address: SocketAddr) -> bool {
 
 /// Provokes `MESSAGE_TOO_LARGE` and `REQUEST_TOO_SLOW`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_too_long_or_never_whole_is_refused_with_its_reason() {
+async fn a_message_that_is_too_long_unreadable_or_never_whole_is_refused_with_its_reason() {
     let port = Port::open().await;
     let mut peer = port.connect().await;
     let huge = peer.call(SUBMIT_JOB, announce_message(b"x", MESSAGE_MAX_BYTES + 1)).await.unwrap();
     assert_eq!(reason(&huge), Reason::MessageTooLarge);
+
+    // A field of more bytes than there are, and nothing at all.
+    for body in [frame_message(&[0x0a, 0x7f]), Bytes::new()] {
+        assert_eq!(reason(&peer.call(SUBMIT_JOB, body).await.unwrap()), Reason::InvalidArgument);
+    }
 
     let mut slow = Vec::new();
     // The last is whole, but it goes on.

@@ -15,7 +15,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tenure_core::{
@@ -24,7 +24,7 @@ use tenure_core::{
     refusal::Refusal,
 };
 use tokio::sync::Semaphore;
-use tonic::{body::Body, transport::server::TcpConnectInfo};
+use tonic::{Code, Status, body::Body, transport::server::TcpConnectInfo};
 use tower::{Layer, Service};
 
 use self::{
@@ -139,12 +139,23 @@ where
         let answered = self.inner.call(request);
         Box::pin(async move {
             let response = answered.await?;
-            match refuse_unread(&unread) {
+            match refuse_unreadable(response.headers()).or_else(|| refuse_unread(&unread)) {
                 Some(refusal) => Ok(write_refusal(&refusal).into_http()),
                 None => Ok(response.map(|body| Body::new(Answer::new(body, unread, place)))),
             }
         })
     }
+}
+
+/// What the library could not read, and refused before a service saw it: it has no reason of ours yet. A service never
+/// refuses without one.
+fn refuse_unreadable(headers: &HeaderMap) -> Option<Refusal> {
+    let status = Status::from_header_map(headers)?;
+    let unreadable = status.code() == Code::Internal && status.details().is_empty();
+    unreadable.then(|| {
+        let words = format!("the request cannot be read: {}", status.message());
+        Refusal::new(Reason::InvalidArgument, words)
+    })
 }
 
 /// Why an answer is not even begun: whoever asks does not read.
@@ -182,6 +193,20 @@ mod tests {
         let streams = find_streams(FILE_DESCRIPTOR_SET);
         assert!(streams.contains(&"/tenure.v1.WorkerService/Attach".to_owned()), "{streams:?}");
         assert!(!streams.contains(&"/tenure.v1.JobService/WatchJob".to_owned()), "only the server streams");
+    }
+
+    #[test]
+    fn what_the_library_cannot_read_gets_a_reason_and_what_has_one_keeps_it() {
+        let headers = |status: Status| status.into_http::<()>().into_parts().0.headers;
+        let unreadable = headers(Status::internal("failed to decode a message"));
+        assert_eq!(
+            refuse_unreadable(&unreadable).map(|refusal| refusal.reason),
+            Some(Reason::InvalidArgument)
+        );
+        let defect = write_refusal(&Refusal::new(Reason::Internal, "a defect"));
+        assert_eq!(refuse_unreadable(&headers(defect)), None);
+        assert_eq!(refuse_unreadable(&headers(Status::unimplemented("later"))), None);
+        assert_eq!(refuse_unreadable(&HeaderMap::new()), None);
     }
 
     #[tokio::test]
