@@ -27,7 +27,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-handler picture chaos-fleet chaos-effects fuzz bench bench-baseline test verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
 	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint
 
@@ -60,6 +60,10 @@ SECONDS ?= 600
 fuzz: have-postgres ## bytes, messages and fleet files that are nearly right, for ten minutes (SECONDS=…, SEED=…)
 	cargo build --bin tenure --bin fuzz
 	cargo run --quiet --bin fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+chaos-clients: have-postgres ## what 300 clients without a credential cost a valid one (CLIENTS=…, CALLS=…)
+	cargo build --bin tenure --bin chaos-clients
+	cargo run --quiet --bin chaos-clients -- $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(CALLS),--calls $(CALLS))
 
 bench: have-postgres ## what a fleet does a second, beside what its own database does; fails where a bar is missed
 	cargo build --release --bin tenure --bin tenure-bench

@@ -14,6 +14,7 @@ mod bad_input;
 mod chain;
 mod chaos;
 mod corpus;
+mod credentials;
 mod database;
 mod effect_calls;
 mod effects;

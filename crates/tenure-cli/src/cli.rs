@@ -4,9 +4,9 @@
 use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    agents, apply, cancel, confirm_gone, context::Context, coordinator, dev, effect, effects,
-    failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping, recover, submit, verify,
-    worker, workers,
+    agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs, dev,
+    effect, effects, failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping, recover,
+    submit, token, verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -34,6 +34,8 @@ pub(crate) struct Global {
         default_value = "http://127.0.0.1:7420"
     )]
     pub(crate) endpoint: Vec<String>,
+    #[command(flatten)]
+    pub(crate) credential: CredentialArgs,
     /// Print JSON; what streams prints one object a line. Errors too.
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -61,6 +63,7 @@ pub(crate) enum Verb {
     Coordinator(coordinator::CoordinatorArgs),
     Worker(worker::WorkerArgs),
     Migrate(migrate::MigrateArgs),
+    Token(token::TokenArgs),
     Init(init::InitArgs),
     Apply(apply::ApplyArgs),
     Agents(agents::AgentsArgs),
@@ -86,7 +89,7 @@ pub(crate) enum Verb {
 
 /// The verbs by what they are for.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Fleet", &["dev", "coordinator", "worker", "migrate"]),
+    ("Fleet", &["dev", "coordinator", "worker", "migrate", "token"]),
     ("Declare", &["init", "apply", "agents"]),
     (
         "Work",
@@ -129,6 +132,7 @@ impl Verb {
             Self::Coordinator(args) => context.serve(coordinator::run_coordinator(context, args)),
             Self::Worker(args) => context.serve(worker::run_worker(context, args)),
             Self::Migrate(args) => context.wait_for(migrate::migrate_database(context, args)),
+            Self::Token(args) => context.wait_for(token::run_token(context, args)),
             Self::Init(args) => init::write_fleet_file(context, &args),
             Self::Apply(args) => context.wait_for(apply::apply_file(context, args)),
             Self::Agents(args) => context.wait_for(agents::list_agents(context, args)),

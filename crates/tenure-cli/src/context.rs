@@ -29,7 +29,8 @@ impl Context {
     /// A client of the coordinators that were named.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let options = ClientOptions { patience: PATIENCE, ..ClientOptions::default() };
-        Ok(Client::connect_with(&self.global.endpoint, options)?)
+        let credential = self.global.credential.read_client()?;
+        Ok(Client::connect_as(&self.global.endpoint, options, &credential)?)
     }
 
     /// Runs a verb that waits for answers, on one thread.

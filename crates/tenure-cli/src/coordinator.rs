@@ -1,5 +1,7 @@
 //! `tenure coordinator`: serves gRPC until it is told to stop. Any number of them may run on one database.
 
+mod exposure;
+
 use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
@@ -9,6 +11,8 @@ use tenure_coordinator::{Coordinator, CoordinatorOptions, StartError};
 use tenure_core::reason::Reason;
 use tenure_telemetry::MetricsPage;
 
+pub(crate) use self::exposure::EXPOSURE_VARIABLES;
+use self::exposure::ExposureArgs;
 use crate::{
     context::Context,
     database::{DatabaseArgs, ListenerArgs, add_next},
@@ -29,7 +33,7 @@ pub(crate) struct CoordinatorArgs {
     database: DatabaseArgs,
     #[command(flatten)]
     listener: ListenerArgs,
-    /// Where to serve gRPC; without credentials only a loopback address.
+    /// Where to serve gRPC; without credentials only a loopback address, beyond it only with TLS.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     listen: SocketAddr,
     /// Where to serve /livez, /readyz and /metrics.
@@ -41,6 +45,8 @@ pub(crate) struct CoordinatorArgs {
     /// How often to look without being told by another coordinator: 100ms to 5m. What a lost notification may cost.
     #[arg(long, env = "TENURE_POLL_INTERVAL", value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
     poll_interval: Duration,
+    #[command(flatten)]
+    exposure: ExposureArgs,
     #[command(flatten)]
     logging: LoggingArgs,
 }
@@ -60,6 +66,9 @@ async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPag
         wait_for_database: args.wait_for_database,
         poll_interval: args.poll_interval,
         listen_database_url: args.listener.into_url()?,
+        tokens: args.exposure.tokens.clone(),
+        allow_plaintext: args.exposure.allow_plaintext,
+        tls: args.exposure.tls_files(),
         ..CoordinatorOptions::new(args.database.into_url()?, args.listen)
     };
     let started = tokio::select! {
@@ -70,7 +79,7 @@ async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPag
     let readiness = started.readiness();
     let not_ready = move || (!readiness.is_ready()).then_some("the database does not answer");
     tokio::spawn(probes::serve(listener, page, not_ready));
-    print_ready(context, started.local_addr(), http)?;
+    print_ready(context, started.scheme(), started.local_addr(), http)?;
     let ended = tokio::select! {
         () = signals.next() => Ok(()),
         () = started.await_end() => Err(explain_defect()),
@@ -94,13 +103,13 @@ fn raise_open_files() {
 }
 
 /// Says where it listens: port 0 has become a number. Whoever started it may wait for this line.
-fn print_ready(context: &Context, listen: SocketAddr, http: SocketAddr) -> Result<(), Failure> {
+fn print_ready(context: &Context, scheme: &str, listen: SocketAddr, http: SocketAddr) -> Result<(), Failure> {
     if context.printer.json {
         return context.printer.object(&json!({ "listen": listen, "http": http }));
     }
     context
         .printer
-        .line(&format!("the coordinator is ready at http://{listen} (probes at http://{http}/readyz)"))
+        .line(&format!("the coordinator is ready at {scheme}://{listen} (probes at http://{http}/readyz)"))
 }
 
 fn explain_defect() -> Failure {

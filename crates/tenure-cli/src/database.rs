@@ -51,7 +51,8 @@ fn read_url(file: &Path) -> Result<String, Failure> {
     Ok(text.trim().to_owned())
 }
 
-fn check_scheme(url: String) -> Result<String, Failure> {
+/// The address, where it is one of a database.
+pub(crate) fn check_scheme(url: String) -> Result<String, Failure> {
     if SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
         return Ok(url);
     }

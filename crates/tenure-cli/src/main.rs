@@ -8,6 +8,7 @@ mod failure;
 mod printer;
 
 mod context;
+mod credential;
 mod data_home;
 mod database;
 mod label;
@@ -26,6 +27,7 @@ mod logging;
 mod migrate;
 mod probes;
 mod shutdown;
+mod token;
 mod worker;
 
 mod effects;

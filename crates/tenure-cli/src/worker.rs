@@ -76,6 +76,7 @@ async fn serve(
         ttl: args.ttl,
         run_as: args.run_as,
         keep_runs: args.keep_runs,
+        credential: context.global.credential.read_worker()?,
         ..WorkerOptions::new(name, context.global.endpoint.clone(), data_dir)
     };
     let running = Worker::start(options).map_err(|error| explain_start(&error))?;
@@ -114,7 +115,7 @@ fn explain_start(error: &StartError) -> Failure {
 
 fn explain_serve(error: &ServeError) -> Failure {
     match error {
-        ServeError::Refused(refused) => Failure::from_error(Reason::InvalidArgument, refused),
+        ServeError::Refused(refused) => Failure::from_error(refused.refusal.reason, refused),
         ServeError::Signals(_) | ServeError::Failed(_) => {
             Failure::caused(Refusal::new(Reason::Internal, "the worker ended"), error)
         }

@@ -7,13 +7,14 @@ use std::{
 };
 
 use backon::Retryable as _;
-use tenure_core::limits::MESSAGE_MAX_BYTES;
+use tenure_core::{id::Tenant, limits::MESSAGE_MAX_BYTES};
 use tenure_proto::v1;
 use tokio::time::timeout;
-use tonic::{Response, Status, transport::Channel};
+use tonic::{Response, Status};
 
 use crate::{
-    endpoint::Endpoints,
+    credential::ClientCredential,
+    endpoint::{Endpoints, Way},
     error::ClientError,
     retry::{Failure, pauses},
 };
@@ -54,11 +55,12 @@ pub(crate) enum Repeat {
 #[derive(Debug, Clone)]
 pub struct Client {
     endpoints: Endpoints,
+    tenant: Option<Tenant>,
     pub(crate) options: ClientOptions,
 }
 
 impl Client {
-    /// A client of the coordinators at these addresses (`host:port`, `http://host:port`, `unix:/path`). Nothing is sent
+    /// A client of the coordinators at these addresses (`host:port`, `http://host:port`, `https://host:port`, `unix:/path`). Nothing is sent
     /// before the first call.
     ///
     /// # Errors
@@ -72,14 +74,32 @@ impl Client {
     /// # Errors
     /// As `connect`.
     pub fn connect_with(addresses: &[impl AsRef<str>], options: ClientOptions) -> Result<Self, ClientError> {
-        Ok(Self { endpoints: Endpoints::read(addresses)?, options })
+        Self::connect_as(addresses, options, &ClientCredential::default())
+    }
+
+    /// The same as somebody.
+    ///
+    /// # Errors
+    /// As `connect`, or certificates that cannot be used.
+    pub fn connect_as(
+        addresses: &[impl AsRef<str>],
+        options: ClientOptions,
+        credential: &ClientCredential,
+    ) -> Result<Self, ClientError> {
+        let tenant = credential.tenant.clone();
+        Ok(Self { endpoints: Endpoints::read(addresses, credential)?, tenant, options })
+    }
+
+    /// The tenant that is meant, where one was named.
+    pub(crate) fn tenant(&self) -> Option<&Tenant> {
+        self.tenant.as_ref()
     }
 
     /// Asks until it is answered, refused, or patience runs out. A coordinator that says, late, that it cannot for the moment
     /// has used patience up: every coordinator is asked once, and again only as long as there is some left.
     pub(crate) async fn call<T, F, Fut>(&self, repeat: Repeat, operation: F) -> Result<T, ClientError>
     where
-        F: Fn(Channel) -> Fut,
+        F: Fn(Way) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         let (begun, asked) = (Instant::now(), AtomicUsize::new(0));
@@ -103,7 +123,7 @@ impl Client {
     /// Asks the present coordinator once.
     pub(crate) async fn call_once<T, F, Fut>(&self, operation: &F) -> Result<T, Failure>
     where
-        F: Fn(Channel) -> Fut,
+        F: Fn(Way) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         self.open(operation).await.map(|(_place, answer)| answer)
@@ -112,12 +132,12 @@ impl Client {
     /// Asks the present coordinator once; says also at which place it stands, for what may fail later of what it opened.
     pub(crate) async fn open<T, F, Fut>(&self, operation: &F) -> Result<(usize, T), Failure>
     where
-        F: Fn(Channel) -> Fut,
+        F: Fn(Way) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         let (place, coordinator) = self.endpoints.present();
         let limit = self.options.call_timeout;
-        let answer = match timeout(limit, operation(coordinator.channel.clone())).await {
+        let answer = match timeout(limit, operation(coordinator.way.clone())).await {
             Ok(answer) => answer,
             Err(_elapsed) => {
                 Err(Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs())))
@@ -176,18 +196,18 @@ fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
     }
 }
 
-pub(crate) type JobService = v1::job_service_client::JobServiceClient<Channel>;
-pub(crate) type AgentService = v1::agent_service_client::AgentServiceClient<Channel>;
-pub(crate) type WorkerService = v1::worker_service_client::WorkerServiceClient<Channel>;
+pub(crate) type JobService = v1::job_service_client::JobServiceClient<Way>;
+pub(crate) type AgentService = v1::agent_service_client::AgentServiceClient<Way>;
+pub(crate) type WorkerService = v1::worker_service_client::WorkerServiceClient<Way>;
 
-pub(crate) fn job_service(channel: Channel) -> JobService {
-    JobService::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES)
+pub(crate) fn job_service(way: Way) -> JobService {
+    JobService::new(way).max_decoding_message_size(MESSAGE_MAX_BYTES)
 }
 
-pub(crate) fn agent_service(channel: Channel) -> AgentService {
-    AgentService::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES)
+pub(crate) fn agent_service(way: Way) -> AgentService {
+    AgentService::new(way).max_decoding_message_size(MESSAGE_MAX_BYTES)
 }
 
-pub(crate) fn worker_service(channel: Channel) -> WorkerService {
-    WorkerService::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES)
+pub(crate) fn worker_service(way: Way) -> WorkerService {
+    WorkerService::new(way).max_decoding_message_size(MESSAGE_MAX_BYTES)
 }

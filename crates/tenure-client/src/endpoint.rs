@@ -10,9 +10,13 @@ use std::{
     time::Duration,
 };
 
-use tonic::transport::{Channel, Endpoint};
+use tenure_proto::caller::CallerMetadata;
+use tonic::{
+    service::interceptor::InterceptedService,
+    transport::{Channel, Endpoint},
+};
 
-use crate::error::ClientError;
+use crate::{credential::ClientCredential, error::ClientError};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -21,11 +25,14 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the answer to that may take.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One coordinator's address and the connection to it.
+/// The way to a coordinator: whatever goes there bears the caller's credential.
+pub(crate) type Way = InterceptedService<Channel, CallerMetadata>;
+
+/// One coordinator's address and the way to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Coordinator {
     pub(crate) address: String,
-    pub(crate) channel: Channel,
+    pub(crate) way: Way,
 }
 
 /// The coordinators that may be asked, and which one is asked at present.
@@ -36,13 +43,17 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Reads the addresses: `host:port`, `http://host:port` or `unix:/path`; connects to none of them yet.
-    pub(crate) fn read(addresses: &[impl AsRef<str>]) -> Result<Self, ClientError> {
+    /// Reads the addresses: `host:port`, `http://host:port`, `https://host:port` or `unix:/path`; connects to none of them
+    /// yet.
+    pub(crate) fn read(
+        addresses: &[impl AsRef<str>],
+        credential: &ClientCredential,
+    ) -> Result<Self, ClientError> {
         let coordinators: Arc<[Coordinator]> = addresses
             .iter()
             .map(|address| address.as_ref().trim())
             .filter(|address| !address.is_empty())
-            .map(open_coordinator)
+            .map(|address| open_coordinator(address, credential))
             .collect::<Result<_, _>>()?;
         if coordinators.is_empty() {
             return Err(ClientError::NoEndpoint);
@@ -80,17 +91,21 @@ impl fmt::Display for Endpoints {
     }
 }
 
-fn open_coordinator(address: &str) -> Result<Coordinator, ClientError> {
+fn open_coordinator(address: &str, credential: &ClientCredential) -> Result<Coordinator, ClientError> {
     let uri = match address.split_once(':') {
-        Some(("https", _)) => return Err(ClientError::EndpointNotSupported { address: address.to_owned() }),
-        Some(("http" | "unix", _)) => address.to_owned(),
+        Some(("http" | "https" | "unix", _)) => address.to_owned(),
         _ => format!("http://{address}"),
     };
     let endpoint = Endpoint::from_shared(uri)
         .map_err(|source| ClientError::InvalidEndpoint { address: address.to_owned(), source })?;
+    let endpoint = credential
+        .tls
+        .apply(address, endpoint)
+        .map_err(|source| ClientError::Tls { address: address.to_owned(), source })?;
     let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true);
     let endpoint = if is_beside(address) { endpoint } else { keep_alive(endpoint) };
-    Ok(Coordinator { address: address.to_owned(), channel: endpoint.connect_lazy() })
+    let way = InterceptedService::new(endpoint.connect_lazy(), credential.metadata());
+    Ok(Coordinator { address: address.to_owned(), way })
 }
 
 /// True of whoever is on this host, over a unix socket. That tells when its other side is gone; and a worker that is stopped
@@ -109,11 +124,17 @@ fn keep_alive(endpoint: Endpoint) -> Endpoint {
 
 #[cfg(test)]
 mod tests {
+    use tenure_proto::tls::ClientTls;
+
     use super::*;
+
+    fn read(addresses: &[&str]) -> Result<Endpoints, ClientError> {
+        Endpoints::read(addresses, &ClientCredential::default())
+    }
 
     #[tokio::test]
     async fn the_next_endpoint_is_asked_once_however_many_saw_the_failure() {
-        let endpoints = Endpoints::read(&["127.0.0.1:1", "http://127.0.0.1:2", "127.0.0.1:3"]).unwrap();
+        let endpoints = read(&["127.0.0.1:1", "http://127.0.0.1:2", "127.0.0.1:3"]).unwrap();
         assert_eq!(endpoints.present().0, 0);
         endpoints.leave(0);
         endpoints.leave(0);
@@ -131,11 +152,18 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_that_are_none_are_refused() {
-        assert!(matches!(Endpoints::read(&["", " "]), Err(ClientError::NoEndpoint)));
-        assert!(matches!(Endpoints::read(&["not an address"]), Err(ClientError::InvalidEndpoint { .. })));
-        assert!(matches!(
-            Endpoints::read(&["https://fleet.example:7420"]),
-            Err(ClientError::EndpointNotSupported { .. })
-        ));
+        assert!(matches!(read(&["", " "]), Err(ClientError::NoEndpoint)));
+        assert!(matches!(read(&["not an address"]), Err(ClientError::InvalidEndpoint { .. })));
+    }
+
+    #[tokio::test]
+    async fn certificates_that_are_none_are_refused_where_they_are_needed() {
+        let tls =
+            ClientTls { ca_pem: Some("-----BEGIN CERTIFICATE-----\nno\n".to_owned()), identity_pem: None };
+        let credential = ClientCredential { tls, ..ClientCredential::default() };
+        let secured = Endpoints::read(&["https://fleet.example:7420"], &credential);
+        assert!(matches!(secured, Err(ClientError::Tls { .. })), "{secured:?}");
+        assert!(Endpoints::read(&["http://fleet.example:7420"], &credential).is_ok());
+        assert!(read(&["https://fleet.example:7420"]).is_ok());
     }
 }

@@ -21,11 +21,14 @@ pub enum ClientError {
         #[source]
         source: tonic::transport::Error,
     },
-    /// An endpoint that is reached in a way that is not there yet.
-    #[error("the endpoint {address:?} wants TLS, which is not yet supported")]
-    EndpointNotSupported {
-        /// What was given.
+    /// Certificates that cannot be used.
+    #[error("the certificates given cannot be used for TLS with {address:?}")]
+    Tls {
+        /// The endpoint that wants TLS.
         address: String,
+        /// The cause.
+        #[source]
+        source: tonic::transport::Error,
     },
     /// The fleet refused.
     #[error("{0}")]
@@ -93,7 +96,7 @@ impl ClientError {
     pub const fn reason(&self) -> Reason {
         match self {
             Self::NoEndpoint | Self::InvalidEndpoint { .. } => Reason::InvalidArgument,
-            Self::EndpointNotSupported { .. } => Reason::NotSupported,
+            Self::Tls { .. } => Reason::TlsUnusable,
             Self::Refused(refusal) => refusal.reason,
             Self::Unavailable { .. } | Self::OutcomeUnknown { .. } => Reason::CoordinatorUnavailable,
             Self::Unreadable { .. } | Self::RecordUnreadable { .. } => Reason::Internal,

@@ -4,6 +4,7 @@
 //! nothing. Neighbours: `tenure-proto` for the messages, `tenure-cli` above.
 
 pub mod client;
+pub mod credential;
 pub mod endpoint;
 pub mod error;
 
@@ -27,4 +28,6 @@ pub mod watch;
 mod retry;
 
 pub use client::{Client, ClientOptions};
+pub use credential::ClientCredential;
 pub use error::ClientError;
+pub use tenure_proto::tls::ClientTls;

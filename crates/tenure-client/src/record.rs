@@ -6,12 +6,12 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
-    id::{Digest, JobId, Seq},
+    id::{Digest, JobId, Seq, Tenant},
 };
 use tenure_proto::{
     convert::{
         InvalidField,
-        id::{read_digest, read_job_id},
+        id::{read_digest, read_job_id, read_tenant},
         require,
     },
     v1,
@@ -47,6 +47,8 @@ pub struct JournalRecord {
 pub struct RecordPage {
     /// The whole id of the job.
     pub job: JobId,
+    /// Whose it is.
+    pub tenant: Tenant,
     /// In order.
     pub records: Vec<JournalRecord>,
     /// Where the next page begins; none: there is none.
@@ -107,6 +109,7 @@ impl RecordPage {
         };
         Ok(Self {
             job: read_job_id("job_id", &given.job_id)?,
+            tenant: read_tenant("tenant", &given.tenant)?,
             records: given.records.into_iter().map(JournalRecord::read).collect::<Result<_, _>>()?,
             next_seq: Some(Seq(given.next_seq)).filter(|seq| seq.0 != 0),
             concluded_head: given.concluded_head.map(read_head).transpose()?,

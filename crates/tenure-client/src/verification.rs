@@ -2,7 +2,7 @@
 //! `tenure_core::verify`. Nothing that a coordinator says about its own correctness is believed.
 
 use tenure_core::{
-    id::{JobId, Seq, Tenant},
+    id::{JobId, Seq},
     verify::{ChainVerifier, Finding, StoredRecord, Verified},
 };
 
@@ -28,8 +28,9 @@ impl Client {
     pub async fn verify_job(&self, job: &str) -> Result<VerifiedJournal, ClientError> {
         let mut page = self.list_records(job, Seq(1), &[], 0).await?;
         let job = page.job;
-        // Until credentials name another, this is the tenant of everybody.
-        let mut verifier = ChainVerifier::new(Tenant::default_tenant(), job, page.concluded_head);
+        // A client that means a tenant takes no other's records for its own, whatever the coordinator says.
+        let tenant = self.tenant().unwrap_or(&page.tenant).clone();
+        let mut verifier = ChainVerifier::new(tenant, job, page.concluded_head);
         let broken = |finding: Finding| ClientError::ChainBroken { job, finding };
         while let Some(next) = check_page(&mut verifier, page).map_err(broken)? {
             page = self.list_records(&job.to_string(), next, &[], 0).await?;

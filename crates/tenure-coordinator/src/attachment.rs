@@ -143,7 +143,7 @@ impl Session {
     /// A run of a tenant that this worker may work for; of any other the worker cannot know.
     fn read_run(&self, given: Option<&v1::RunRef>) -> Result<RunRef, Refusal> {
         let run = read_run_ref(given)?;
-        if self.attached.registration.tenants.contains(&run.tenant) {
+        if self.attached.registration.tenants.names(&run.tenant) {
             return Ok(run);
         }
         let given = InvalidField::Missing { field: "run.tenant" };

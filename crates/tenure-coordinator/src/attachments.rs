@@ -292,7 +292,7 @@ impl Attachments {
 mod tests {
     use std::time::Duration;
 
-    use tenure_core::{id::Generation, plan::Fencing};
+    use tenure_core::{credential::Tenants, id::Generation, plan::Fencing};
 
     use super::*;
 
@@ -303,7 +303,7 @@ mod tests {
             ttl: Duration::from_secs(30),
             labels: Vec::new(),
             agents: Vec::new(),
-            tenants: Vec::new(),
+            tenants: Tenants::All,
             slots: 4,
             fencing: Fencing::Kernel,
             generation: Generation(1),

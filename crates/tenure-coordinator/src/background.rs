@@ -3,6 +3,7 @@
 //! `coordinator` starts it, `dispatch` is the loop that gives runs to workers.
 
 mod clock;
+mod credentials;
 mod delayed;
 mod gauges;
 mod leases;
@@ -12,12 +13,13 @@ mod terms;
 
 use crate::{
     coordinator::{Parts, stopping},
+    credentials::file::TokenFile,
     dispatch::run_dispatch,
     wake::{listener::run_listener, notifier::run_notifier},
 };
 
 /// Starts all of it; the listener at its own address.
-pub(crate) fn start_background(parts: &Parts, listen_database_url: String) {
+pub(crate) fn start_background(parts: &Parts, listen_database_url: String, token_file: Option<TokenFile>) {
     parts.vital.spawn("dispatch", run_dispatch(parts.clone()));
     parts.vital.spawn("notifier", run_notifier(parts.clone()));
     parts.vital.spawn("listener", run_listener(parts.clone(), listen_database_url));
@@ -27,6 +29,10 @@ pub(crate) fn start_background(parts: &Parts, listen_database_url: String) {
     parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
     parts.vital.spawn("gauges", gauges::count_fleet(parts.clone()));
+    parts.vital.spawn("tokens of the database", credentials::follow_database_tokens(parts.clone()));
+    if let Some(file) = token_file {
+        parts.vital.spawn("file of tokens", credentials::follow_token_file(parts.clone(), file));
+    }
     parts.tasks.spawn(end_attachments(parts.clone()));
 }
 

@@ -30,6 +30,12 @@ impl DatabaseClock {
         Ok(Self { reading: Arc::new(Mutex::new(reading)) })
     }
 
+    /// A clock that was measured once, for tests that decide by it.
+    #[cfg(test)]
+    pub(crate) fn fixed(database: Timestamp) -> Self {
+        Self { reading: Arc::new(Mutex::new(Reading { instant: Instant::now(), database })) }
+    }
+
     /// Measures again.
     pub(crate) async fn measure_again(&self, store: &Store) -> Result<(), StoreError> {
         let reading = take_reading(store).await?;

@@ -23,12 +23,14 @@ use crate::{
     attachments::Attachments,
     background::start_background,
     clock::DatabaseClock,
+    credentials::{Credentials, file::TokenFile},
     lane::{LaneParts, Lanes},
     metrics::{define_queue_gauges, metrics},
     options::{CoordinatorOptions, LANES_MAX, StartError},
     patience::Bulk,
     poll::Poll,
     readiness::Readiness,
+    run_secret::RunSecrets,
     server::{self, followers::Followers},
     submission::Submissions,
     vital::VitalTasks,
@@ -50,6 +52,10 @@ pub(crate) struct Parts {
     pub(crate) submissions: Submissions,
     pub(crate) attachments: Attachments,
     pub(crate) generation: Generation,
+    /// The tokens that are known here.
+    pub(crate) credentials: Credentials,
+    /// Who mints the secrets of runs.
+    pub(crate) run_secrets: RunSecrets,
     pub(crate) readiness: Readiness,
     pub(crate) bulk: Bulk,
     /// How many streams follow a job, a journal or an output.
@@ -74,13 +80,31 @@ impl Coordinator {
         let listener = listen(options.listen).await?;
         let local_addr =
             listener.local_addr().map_err(|source| StartError::Listen { listen: options.listen, source })?;
+        let tls = match &options.tls {
+            Some(files) => Some(files.read().await.map_err(StartError::TlsFile)?),
+            None => None,
+        };
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let certificates = options.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
+        let file = match options.tokens.clone() {
+            Some(path) => Some(TokenFile::open(path).await.map_err(StartError::TokenFile)?),
+            None => None,
+        };
         let store = prepare_database(&options).await.map_err(StartError::Database)?;
+        let tokens = store.list_tokens().await.map_err(StartError::Database)?;
         let parts = assemble(store, &options).await.map_err(StartError::Database)?;
+        parts.credentials.replace_database(tokens).map_err(StartError::Tokens)?;
+        let token_file = file.map(|(file, tokens)| {
+            parts.credentials.replace_file(tokens);
+            file
+        });
+        check_exposure(&options, parts.credentials.are_required())?;
         watch_queues(&parts);
-        let serving = server::serve(parts.clone(), listener).map_err(StartError::Reflection)?;
-        start_background(&parts, options.listen_database_url.unwrap_or(options.database_url));
+        let serving = server::serve(parts.clone(), listener, tls, certificates)?;
+        let listen_database_url = options.listen_database_url.unwrap_or(options.database_url);
+        start_background(&parts, listen_database_url, token_file);
         tracing::info!(address = %local_addr, lanes = options.lanes, "the coordinator serves");
-        Ok(RunningCoordinator { parts, local_addr, serving })
+        Ok(RunningCoordinator { parts, local_addr, serving, scheme })
     }
 }
 
@@ -89,6 +113,7 @@ pub struct RunningCoordinator {
     parts: Parts,
     local_addr: SocketAddr,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
+    scheme: &'static str,
 }
 
 impl RunningCoordinator {
@@ -96,6 +121,12 @@ impl RunningCoordinator {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// How its address begins: `https` where it speaks TLS.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        self.scheme
     }
 
     /// True while the database answers.
@@ -160,8 +191,9 @@ fn watch_queues(parts: &Parts) {
 }
 
 fn check_options(options: &CoordinatorOptions) -> Result<(), StartError> {
-    if !options.listen.ip().is_loopback() {
-        return Err(StartError::LoopbackOnly { listen: options.listen });
+    if options.tokens.is_some() {
+        // What the database says about credentials changes nothing.
+        check_exposure(options, true)?;
     }
     if !(1..=LANES_MAX).contains(&options.lanes) {
         return Err(StartError::Lanes { given: options.lanes });
@@ -170,6 +202,19 @@ fn check_options(options: &CoordinatorOptions) -> Result<(), StartError> {
         return Err(StartError::PollInterval { given: options.poll_interval });
     }
     Ok(())
+}
+
+/// What leaves this host needs a credential and TLS.
+fn check_exposure(options: &CoordinatorOptions, credentials_required: bool) -> Result<(), StartError> {
+    let listen = options.listen;
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    match (credentials_required, options.tls.is_some() || options.allow_plaintext) {
+        (false, _) => Err(StartError::LoopbackOnly { listen }),
+        (true, false) => Err(StartError::TlsRequired { listen }),
+        (true, true) => Ok(()),
+    }
 }
 
 async fn listen(listen: SocketAddr) -> Result<TcpListener, StartError> {
@@ -201,11 +246,14 @@ async fn connect(options: &CoordinatorOptions) -> Result<Store, StoreError> {
 async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, StoreError> {
     let clock = DatabaseClock::measure(&store).await?;
     let generation = store.read_installation().await?.generation;
+    let run_secrets = RunSecrets::of_installation(store.read_run_key().await?);
     store.ensure_partitions(clock.now()).await?;
     let (wakes, vital, attachments) = (Wakes::default(), VitalTasks::new(), Attachments::default());
     let lane_parts = LaneParts { store: store.clone(), clock: clock.clone(), wakes: wakes.clone() };
     let lanes = Lanes::start(options.lanes, &lane_parts, &vital);
-    let submissions = Submissions::start(&lane_parts, generation, &attachments, &lanes, &vital);
+    let submissions =
+        Submissions::start(&lane_parts, generation, &attachments, &lanes, run_secrets.clone(), &vital);
+    let credentials = Credentials::none(clock.clone());
     Ok(Parts {
         store,
         clock,
@@ -215,6 +263,8 @@ async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, S
         submissions,
         attachments,
         generation,
+        credentials,
+        run_secrets,
         readiness: Readiness::ready(),
         bulk: Bulk::new(),
         followers: Followers::new(),

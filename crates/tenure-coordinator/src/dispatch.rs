@@ -86,7 +86,7 @@ async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report:
         return false;
     }
     report.workers += 1;
-    let secrets: Vec<Secret> = (0..credits).map(|_| Secret::mint()).collect();
+    let secrets: Vec<Secret> = (0..credits).map(|_| parts.run_secrets.mint()).collect();
     let request = request_jobs(parts, attached, full, &secrets);
     let begun = Instant::now();
     let claiming = within(parts.store.claim_jobs(&request)).await;

@@ -33,6 +33,10 @@ pub(crate) async fn settle_gone(parts: &Parts, report: v1::ReportGoneRequest) ->
     let tenant = read_tenant("tenant", &report.tenant)?;
     let job = read_job_id("job_id", &report.job_id)?;
     let epoch = Epoch(report.epoch);
+    // Whoever has no secret of ours is refused before anything is asked of the database.
+    if !parts.run_secrets.are_ours(&report.secret) {
+        return Err(refuse_report(job, epoch, "the secret is not that run's"));
+    }
     let end = bound_words(read_run_end(report.end)?);
     let evidence = Evidence::GuardianReport { end, healthy: report.ended_by_guardian };
     let secret = hash_secret(&report.secret);

@@ -6,6 +6,7 @@
 mod coordinator;
 mod options;
 mod readiness;
+mod tls;
 
 mod server;
 
@@ -22,6 +23,9 @@ mod grant;
 
 mod background;
 
+mod credentials;
+mod run_secret;
+
 mod clock;
 mod metrics;
 mod mint;
@@ -33,5 +37,9 @@ mod vital;
 mod wake;
 
 pub use coordinator::{Coordinator, RunningCoordinator};
+pub use credentials::{TooManyTokens, file::TokenFileError};
+pub use mint::mint_token;
 pub use options::{CoordinatorOptions, LANES_DEFAULT, LANES_MAX, StartError, WAIT_FOR_DATABASE_DEFAULT};
 pub use readiness::Readiness;
+pub use tls::{TlsFileError, TlsFiles};
+pub use wake::announce_tokens;

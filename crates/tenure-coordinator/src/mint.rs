@@ -2,22 +2,30 @@
 //! UUIDv7 whose time is the database's as measured, because tables are partitioned by it. Neighbours: `clock`.
 
 use jiff::Timestamp;
-use tenure_core::id::{Digest, JobId, SessionId};
+use tenure_core::{
+    credential::Token,
+    id::{Digest, JobId, SessionId},
+};
 use uuid::{Builder, Uuid};
 
-/// A secret of 32 bytes; what is stored of it is its digest.
+/// A secret; what is stored of it is its digest.
 #[derive(Clone)]
-pub(crate) struct Secret([u8; 32]);
+pub(crate) struct Secret(Vec<u8>);
 
 impl Secret {
-    /// A new one.
+    /// A new one of 32 bytes.
     pub(crate) fn mint() -> Self {
-        Self(rand::random())
+        Self(rand::random::<[u8; 32]>().to_vec())
+    }
+
+    /// One that was composed elsewhere.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self(bytes)
     }
 
     /// The secret itself, for its one holder.
     pub(crate) fn expose(&self) -> Vec<u8> {
-        self.0.to_vec()
+        self.0.clone()
     }
 
     /// What is stored.
@@ -26,9 +34,23 @@ impl Secret {
     }
 }
 
+/// How much of a run's secret is drawn at random; the rest is a mark of the installation.
+pub(crate) const RUN_RANDOM_BYTES: usize = 16;
+
+/// What is random in the secret of one run.
+pub(crate) fn mint_run_bytes() -> [u8; RUN_RANDOM_BYTES] {
+    rand::random()
+}
+
 /// What is stored of a secret, and compared with what is presented.
 pub(crate) fn hash_secret(presented: &[u8]) -> [u8; 32] {
     Digest::of(presented).0
+}
+
+/// A new token, for whoever gives credentials out. It is known to nobody else: what is kept of it is its digest.
+#[must_use]
+pub fn mint_token() -> Token {
+    Token::from_random(rand::random(), rand::random())
 }
 
 /// The id of a job admitted now.

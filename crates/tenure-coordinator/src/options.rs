@@ -1,13 +1,18 @@
 //! What a coordinator is started with, and why it may not start. Neighbours: `coordinator` acts on it, the command line
 //! fills it.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use tenure_core::{
     limits::{POLL_INTERVAL_DEFAULT, POLL_INTERVAL_MAX, POLL_INTERVAL_MIN},
     reason::Reason,
 };
 use tenure_store::StoreError;
+
+use crate::{
+    credentials::{TooManyTokens, file::TokenFileError},
+    tls::{TlsFileError, TlsFiles},
+};
 
 /// Lanes, where nothing is said.
 pub const LANES_DEFAULT: usize = 2;
@@ -19,7 +24,7 @@ pub const WAIT_FOR_DATABASE_DEFAULT: Duration = Duration::from_secs(10);
 pub struct CoordinatorOptions {
     /// Where the database is. May hold a password, and is never printed.
     pub database_url: String,
-    /// Where gRPC is served; port 0 takes a free one. Only loopback is served until credentials exist.
+    /// Where gRPC is served; port 0 takes a free one. Without credentials only loopback, beyond it only with TLS.
     pub listen: SocketAddr,
     /// Writers into the journal, 1 to 4.
     pub lanes: usize,
@@ -30,6 +35,12 @@ pub struct CoordinatorOptions {
     /// Where the listener connects, if not at `database_url`: behind a pooler the address of the database itself. Never
     /// printed.
     pub listen_database_url: Option<String>,
+    /// The file of tokens; none: those of the database alone, and where there are none no credential is wanted.
+    pub tokens: Option<PathBuf>,
+    /// The certificate; none: plain text.
+    pub tls: Option<TlsFiles>,
+    /// Serve beyond loopback in plain text, where something else encrypts. Credentials are wanted nevertheless.
+    pub allow_plaintext: bool,
 }
 
 impl CoordinatorOptions {
@@ -43,6 +54,9 @@ impl CoordinatorOptions {
             wait_for_database: WAIT_FOR_DATABASE_DEFAULT,
             poll_interval: POLL_INTERVAL_DEFAULT,
             listen_database_url: None,
+            tokens: None,
+            tls: None,
+            allow_plaintext: false,
         }
     }
 }
@@ -59,6 +73,24 @@ pub enum StartError {
         /// The address that was wanted.
         listen: SocketAddr,
     },
+    /// Beyond loopback tokens cross the network.
+    #[error("listening on {listen} without TLS is refused, because it is not a loopback address")]
+    TlsRequired {
+        /// The address that was wanted.
+        listen: SocketAddr,
+    },
+    /// A certificate, key or authority cannot be read.
+    #[error("preparing TLS")]
+    TlsFile(#[source] TlsFileError),
+    /// A certificate, key or authority cannot be used.
+    #[error("the certificate, the key or the authority for clients cannot be used for TLS")]
+    Tls(#[source] tonic::transport::Error),
+    /// The file of tokens cannot be used.
+    #[error("preparing the credentials")]
+    TokenFile(#[source] TokenFileError),
+    /// The database has too many tokens.
+    #[error("preparing the credentials")]
+    Tokens(#[source] TooManyTokens),
     /// Another process has the port.
     #[error("listening on {listen}, which another process uses")]
     PortInUse {
@@ -107,6 +139,9 @@ impl StartError {
         match self {
             Self::Database(error) => error.reason(),
             Self::LoopbackOnly { .. } => Reason::LoopbackOnly,
+            Self::TlsRequired { .. } => Reason::TlsRequired,
+            Self::TlsFile(_) | Self::Tls(_) => Reason::TlsUnusable,
+            Self::TokenFile(_) | Self::Tokens(_) => Reason::TokensUnreadable,
             Self::PortInUse { .. } => Reason::PortInUse,
             Self::Listen { .. } | Self::Lanes { .. } | Self::PollInterval { .. } => Reason::InvalidArgument,
             Self::Reflection(_) => Reason::Internal,

@@ -1,7 +1,8 @@
 //! The services on the wire, on one listener: jobs, agents, workers, health and reflection. It owns the settings of the
 //! transport (windows, streams, metadata, keepalive) and nothing of what is decided. Neighbours: one module for each
-//! service, `connections` and `calls` bound what comes, `caller` says who is asking, `refusals` what a failure is called.
+//! service, `connections` and `calls` bound what comes, `authentication` lets in, `caller` says who is asking, `refusals` what a failure is called.
 
+mod authentication;
 pub(crate) mod caller;
 
 mod calls;
@@ -35,10 +36,11 @@ use tenure_proto::{
     },
 };
 use tokio::{net::TcpListener, task::JoinHandle};
-use tonic::transport::Server;
+use tonic::transport::{Server, ServerTlsConfig};
 
-use crate::coordinator::Parts;
+use crate::{coordinator::Parts, options::StartError};
 use agent_service::Agents;
+use authentication::AuthenticationLayer;
 use calls::BoundCalls;
 use connections::Connections;
 use job_service::Jobs;
@@ -52,18 +54,22 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whose health is said; the empty name stands for all.
 const SERVICES: [&str; 4] = ["", "tenure.v1.JobService", "tenure.v1.AgentService", "tenure.v1.WorkerService"];
 
-/// Serves until the coordinator stops.
+/// Serves until the coordinator stops; with TLS where that is given, and with `certificates` only workers that show one.
 pub(crate) fn serve(
     parts: Parts,
     listener: TcpListener,
-) -> Result<JoinHandle<Result<(), tonic::transport::Error>>, tonic_reflection::server::Error> {
+    tls: Option<ServerTlsConfig>,
+    certificates: bool,
+) -> Result<JoinHandle<Result<(), tonic::transport::Error>>, StartError> {
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
+        .build_v1()
+        .map_err(StartError::Reflection)?;
     let (health_reporter, health) = tonic_health::server::health_reporter();
     parts.tasks.spawn(report_health(parts.clone(), health_reporter));
     let stopping = parts.stopping.clone();
+    let gate = AuthenticationLayer::new(parts.credentials.clone(), certificates);
     let jobs = JobServiceServer::new(Jobs::new(parts.clone()))
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
@@ -78,7 +84,11 @@ pub(crate) fn serve(
         connections.clone(),
         &[FILE_DESCRIPTOR_SET, tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET],
     );
-    let server = Server::builder()
+    let builder = match tls {
+        Some(tls) => Server::builder().tls_config(tls).map_err(StartError::Tls)?,
+        None => Server::builder(),
+    };
+    let server = builder
         .layer(bounds)
         .max_concurrent_streams(Some(CALLS_PER_CONNECTION_MAX))
         .http2_max_header_list_size(METADATA_MAX_BYTES)
@@ -86,6 +96,7 @@ pub(crate) fn serve(
         .initial_stream_window_size(TRANSPORT_WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .layer(gate)
         .add_service(reflection)
         .add_service(health)
         .add_service(jobs)

@@ -19,6 +19,7 @@ use crate::{
     lane::{LaneParts, Lanes, count_waiting, work::LaneError},
     metrics::{Limit, metrics},
     refusals::{refuse_lane, refuse_store},
+    run_secret::RunSecrets,
     server::caller::Caller,
     vital::VitalTasks,
 };
@@ -71,6 +72,7 @@ impl Submissions {
         generation: Generation,
         attachments: &Attachments,
         lanes: &Lanes,
+        secrets: RunSecrets,
         vital: &VitalTasks,
     ) -> Self {
         let (queue, groups) = mpsc::channel(limits::SUBMIT_QUEUE_MAX);
@@ -78,6 +80,7 @@ impl Submissions {
             parts: parts.clone(),
             attachments: attachments.clone(),
             lanes: lanes.clone(),
+            secrets,
             groups,
             held: None,
         };

@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use crate::lane::work::StandingNotice;
 use news::News;
+pub use news::announce_tokens;
 
 /// Orders that an attachment may be behind; one that missed some learns them with its worker's next renewal.
 const ORDERS_MAX: usize = 1_024;
@@ -44,6 +45,7 @@ struct Inner {
     /// By the job alone: an id is one tenant's, and a look that was not worth it tells nobody anything.
     jobs: Mutex<HashMap<JobId, watch::Sender<u64>>>,
     orders: broadcast::Sender<RaisedOrder>,
+    tokens: Notify,
     /// Who this coordinator is among those that send.
     from: Uuid,
     /// What the others were not told yet.
@@ -60,6 +62,7 @@ impl Default for Inner {
             ready_count: AtomicU64::new(0),
             jobs: Mutex::default(),
             orders: broadcast::Sender::new(ORDERS_MAX),
+            tokens: Notify::new(),
             from: Uuid::from_u128(rand::random()),
             untold: Mutex::default(),
             told: Notify::new(),
@@ -114,6 +117,7 @@ impl Wakes {
     /// What happened meanwhile is not known: everybody here looks again.
     pub(crate) fn look_at_everything(&self) {
         self.look_at_queue();
+        self.inner.tokens.notify_one();
         self.jobs().values().for_each(count_up);
     }
 
@@ -125,6 +129,11 @@ impl Wakes {
     /// Returns once dispatch was woken since the last return.
     pub(crate) async fn await_dispatch(&self) {
         self.inner.dispatch.notified().await;
+    }
+
+    /// Returns once the tokens of the database may have changed since the last return.
+    pub(crate) async fn await_tokens(&self) {
+        self.inner.tokens.notified().await;
     }
 
     /// A job's journal or output grew: whoever watches it looks, here and elsewhere.
@@ -224,6 +233,13 @@ impl Wakes {
         if from == Some(self.inner.from) {
             // It is known here already.
             return Speaker::Itself;
+        }
+        if news.tokens {
+            self.inner.tokens.notify_one();
+        }
+        if news.tokens && news.is_empty() {
+            // Said by somebody who is no coordinator.
+            return Speaker::Another;
         }
         self.inner.alone.store(false, Ordering::Release);
         if news.greeting {

@@ -154,8 +154,25 @@ name! {
     WorkerName, "worker name", "[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}", is_host_name
 }
 
+name! {
+    /// What tells tokens apart: 16 hexadecimal digits, no secret.
+    TokenId, "token id", "[0-9a-f]{16}", is_token_id
+}
+
+impl TokenId {
+    /// The id of these random bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 8]) -> Self {
+        Self(hex::encode(bytes))
+    }
+}
+
+fn is_token_id(given: &str) -> bool {
+    given.len() == 16 && given.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
 impl Tenant {
-    /// The tenant of everybody, until credentials name others.
+    /// The tenant of whoever names none on a fleet without credentials.
     #[must_use]
     pub fn default_tenant() -> Self {
         Self("default".to_owned())

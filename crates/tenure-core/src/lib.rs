@@ -2,6 +2,7 @@
 //! calls it passes the present instant, the facts and the random bytes, and carries out what comes back.
 //! Neighbours: `tenure-store` remembers, `tenure-coordinator` and `tenure-worker` act, `tenure-proto` translates.
 
+pub mod credential;
 pub mod id;
 pub mod limits;
 pub mod principal;

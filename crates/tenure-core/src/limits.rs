@@ -343,3 +343,28 @@ pub const TELEMETRY_SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 pub const GAUGES_INTERVAL: Duration = Duration::from_secs(15);
 /// After a count the next one waits so many times as long as it took: counting takes a hundredth of one connection at most.
 pub const GAUGES_REST_FACTOR: u32 = 100;
+/// Longest name of an actor.
+pub const ACTOR_MAX_BYTES: usize = 128;
+/// Longest token.
+pub const TOKEN_MAX_BYTES: usize = 128;
+/// Tokens of one file, and tokens of one database that are not revoked.
+pub const TOKENS_MAX: usize = 10_000;
+/// Largest file of tokens.
+pub const TOKENS_FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// Largest file with one token in it.
+pub const TOKEN_FILE_MAX_BYTES: u64 = 4 * 1024;
+/// How often a coordinator looks whether its file of tokens changed.
+pub const TOKENS_FILE_POLL: Duration = Duration::from_secs(1);
+/// How often it reads the tokens of the database, beside what it is told: how long a token that was revoked there may be
+/// worth something still where the notification is lost.
+pub const TOKENS_DATABASE_POLL: Duration = Duration::from_secs(5);
+/// How often the credential of a stream is looked at again.
+pub const CREDENTIAL_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the refusal of a call without a valid credential is held back, so that whoever asks in a loop costs little.
+pub const UNAUTHENTICATED_PAUSE: Duration = Duration::from_millis(500);
+/// Such refusals that are held back at the same time; beyond them they are given at once.
+pub const UNAUTHENTICATED_HELD_MAX: usize = 4_096;
+/// How often at most the log says that calls without a valid credential were refused.
+pub const UNAUTHENTICATED_LOG_EVERY: Duration = Duration::from_secs(10);
+/// How long a TLS handshake may take.
+pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! Who acts, and on what basis that is believed. Credentials will fill it; until then only loopback is served, and there
-//! is one place that says so: `Principal::asserted`.
+//! Who acts, and on what basis that is believed. Beside the fleet's own parts it comes from one place, the coordinator's
+//! look at a call's credential.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,12 @@ pub struct Principal {
 }
 
 impl Principal {
+    /// Somebody with a credential, by the name that stands in it.
+    #[must_use]
+    pub fn authenticated(actor: impl Into<String>) -> Self {
+        Self { actor: actor.into(), basis: Basis::Authenticated }
+    }
+
     /// Somebody on loopback without a credential.
     #[must_use]
     pub fn asserted(actor: impl Into<String>) -> Self {

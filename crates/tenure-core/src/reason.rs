@@ -138,6 +138,26 @@ reasons! {
     PortInUse = "PORT_IN_USE", Rejected;
     /// An address that is not loopback, without credentials.
     LoopbackOnly = "LOOPBACK_ONLY", Rejected;
+    /// An address that is not loopback, without TLS.
+    TlsRequired = "TLS_REQUIRED", Rejected;
+    /// A certificate, key or authority that cannot be read or used.
+    TlsUnusable = "TLS_UNUSABLE", Rejected;
+    /// A file of tokens, or of one token, that cannot be read as one.
+    TokensUnreadable = "TOKENS_UNREADABLE", Rejected;
+    /// A call without a credential, where every call needs one.
+    CredentialMissing = "CREDENTIAL_MISSING", Rejected;
+    /// A credential that is not known, or was revoked.
+    CredentialInvalid = "CREDENTIAL_INVALID", Rejected;
+    /// A credential whose time is over.
+    CredentialExpired = "CREDENTIAL_EXPIRED", Rejected;
+    /// A worker's call without a client certificate, where one is wanted.
+    CertificateMissing = "CERTIFICATE_MISSING", Rejected;
+    /// A credential that does not allow what was asked for.
+    ScopeMissing = "SCOPE_MISSING", Rejected;
+    /// A tenant that the credential does not name.
+    TenantNotGranted = "TENANT_NOT_GRANTED", Rejected;
+    /// A credential that names several tenants, and a call that says none.
+    TenantRequired = "TENANT_REQUIRED", Rejected;
     /// No PostgreSQL binaries.
     PostgresNotFound = "POSTGRES_NOT_FOUND", Rejected;
     /// A private PostgreSQL that could not be initialised or started; the message ends with its log.

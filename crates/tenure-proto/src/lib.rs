@@ -1,8 +1,12 @@
 //! The wire protocol: the code generated from `proto/tenure/v1`, and the only conversion between it and the types of
-//! `tenure-core`. It knows neither SQL nor how a message travels. Neighbours: `tenure-core` below, every program above.
+//! `tenure-core`; and what stands beside every message: which scope a call needs, what a caller brings along, how it speaks
+//! TLS. It knows no SQL and opens no connection. Neighbours: `tenure-core` below, every program above.
 
+pub mod access;
+pub mod caller;
 pub mod convert;
 pub mod status;
+pub mod tls;
 
 /// The messages, clients and servers of `tenure.v1`.
 pub mod v1 {

@@ -30,6 +30,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::MessageTooLarge
         | Reason::JobAmbiguous
         | Reason::JobIdInvalid
+        | Reason::TenantRequired
         | Reason::ReasonMissing => Code::InvalidArgument,
         Reason::NotSupported => Code::Unimplemented,
         Reason::UnknownAgent | Reason::JobNotFound | Reason::RunNotFound | Reason::ResultNotFound => {
@@ -51,13 +52,22 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::SettingsMissing
         | Reason::PortInUse
         | Reason::LoopbackOnly
+        | Reason::TlsRequired
+        | Reason::TlsUnusable
+        | Reason::TokensUnreadable
         | Reason::PostgresNotFound
         | Reason::PostgresNotStarted
         | Reason::NotInsideRun
         | Reason::JobNotSucceeded => Code::FailedPrecondition,
         Reason::Overloaded => Code::ResourceExhausted,
         Reason::Fenced | Reason::AppendConflict | Reason::Displaced => Code::Aborted,
-        Reason::AttachRefused | Reason::GoneRefused => Code::PermissionDenied,
+        Reason::CredentialMissing
+        | Reason::CredentialInvalid
+        | Reason::CredentialExpired
+        | Reason::CertificateMissing => Code::Unauthenticated,
+        Reason::AttachRefused | Reason::GoneRefused | Reason::ScopeMissing | Reason::TenantNotGranted => {
+            Code::PermissionDenied
+        }
         Reason::DatabaseUnavailable
         | Reason::TimelineChanged
         | Reason::CoordinatorUnavailable

@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, time::Instant};
 use jiff::Timestamp;
 use tenure_core::{
     chain::Head,
+    credential::Tenants,
     handover::Cause,
     id::{AgentName, Attach, Digest, Epoch, Generation, JobId, Run, SessionId, Tenant, Term, WorkerName},
     plan::JobFacts,
@@ -36,7 +37,7 @@ pub struct ClaimRequest {
     /// The generation that the coordinator knows.
     pub generation: Generation,
     /// Only these tenants' jobs.
-    pub tenants: Vec<Tenant>,
+    pub tenants: Tenants,
     /// Only these agents; empty: all.
     pub agents: Vec<AgentName>,
     /// The worker's labels; a job is offered where it requires nothing else. Where some name handlers, it is offered only

@@ -31,6 +31,7 @@ mod ready;
 mod submission;
 mod term;
 mod testimony;
+mod token;
 
 pub use agent::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
 pub use append::{Append, AppendOutcome, AppendReport, Guard};

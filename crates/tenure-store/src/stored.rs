@@ -7,6 +7,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tenure_core::{
+    credential::Tenants,
     effect::{Compensation, EffectRecovery, Outcome},
     id::{Digest, Tenant},
     job::State,
@@ -72,6 +73,11 @@ impl Reader {
     /// A tenant.
     pub(crate) fn tenant(self, found: String) -> Result<Tenant, StoreError> {
         self.parse("tenant", found)
+    }
+
+    /// Tenants: names, or the word for all.
+    pub(crate) fn tenants(self, found: &[String]) -> Result<Tenants, StoreError> {
+        Tenants::from_texts(found).map_err(|_| self.unknown("tenants", found.join(",")))
     }
 
     /// A state.

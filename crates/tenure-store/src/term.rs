@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sqlx::query_file;
 use tenure_core::{
+    credential::Tenants,
     id::{AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, Tenant, Term, WorkerName},
     plan::Fencing,
 };
@@ -31,7 +32,7 @@ pub struct NewTerm {
     /// Only these agents; empty: all.
     pub agents: Vec<AgentName>,
     /// Only these tenants' jobs.
-    pub tenants: Vec<Tenant>,
+    pub tenants: Tenants,
     /// Runs at the same time.
     pub slots: u32,
     /// How long the term lives without a renewal; whole milliseconds.
@@ -69,7 +70,7 @@ pub struct AttachedTerm {
     /// Only these agents; empty: all.
     pub agents: Vec<AgentName>,
     /// Only these tenants' jobs.
-    pub tenants: Vec<Tenant>,
+    pub tenants: Tenants,
     /// Runs at the same time.
     pub slots: u32,
     /// How its children are fenced.

@@ -6,10 +6,11 @@
 //! also when a test panics; two clusters at once share nothing. It has no part in the work: what a cluster does not do, a
 //! user's fleet would not do either.
 //!
-//! Neighbours: `coordinators`, `workers` and `database` start and harm one kind of part each; `processes` looks at the
+//! Neighbours: `coordinators`, `workers` and `database` start and harm one kind of part each; `credential` is with what they call; `processes` looks at the
 //! system; `tenure-postgres` runs the server.
 
 mod coordinators;
+mod credential;
 mod database;
 mod workers;
 
@@ -31,7 +32,7 @@ use sqlx::{
 use tempfile::TempDir;
 use tenure_postgres::{Options, Server, Stop};
 
-use self::{coordinators::Coordinator, workers::Launch};
+use self::{coordinators::Coordinator, credential::Credential, workers::Launch};
 
 pub use self::database::Crash;
 
@@ -56,6 +57,8 @@ pub struct Cluster {
     launches: BTreeMap<String, Launch>,
     /// Variables of every coordinator and worker that is started from now on.
     environment: BTreeMap<String, String>,
+    /// With which everybody calls; none: no credential is wanted.
+    credential: Option<Credential>,
     /// For reading alone, where a test does not mean to tamper.
     pub database: PgPool,
     /// The server, to be killed and started again.
@@ -70,6 +73,17 @@ impl Cluster {
     /// A process does not start, or does not become ready; the error says which and shows its log.
     pub async fn start(program: impl Into<PathBuf>) -> Result<Self> {
         let mut cluster = Self::start_database(program, Options::default()).await?;
+        cluster.start_coordinator("c1").await?;
+        Ok(cluster)
+    }
+
+    /// The same with credentials: every call needs one, and the cluster's own verbs and workers have one.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub async fn start_guarded(program: impl Into<PathBuf>) -> Result<Self> {
+        let mut cluster = Self::start_database(program, Options::default()).await?;
+        cluster.require_tokens()?;
         cluster.start_coordinator("c1").await?;
         Ok(cluster)
     }
@@ -97,6 +111,7 @@ impl Cluster {
             workers: BTreeMap::new(),
             launches: BTreeMap::new(),
             environment: BTreeMap::new(),
+            credential: None,
             database,
             postgres,
             directory,
@@ -125,6 +140,9 @@ impl Cluster {
     pub fn tenure_at(&self, endpoints: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).env("TENURE_ENDPOINT", endpoints);
+        if let Some(credential) = &self.credential {
+            credential.give_client(&mut command);
+        }
         command
     }
 

@@ -77,7 +77,7 @@ async fn register_worker(context: &WorkerContext) -> Result<HeldTerm, Registrati
 }
 
 async fn try_register(context: &WorkerContext) -> Result<HeldTerm, Status> {
-    let channel = context.endpoints.connect_next().await.map_err(|error| unreachable_status(&error))?;
+    let channel = context.endpoints.connect_next().await?;
     let request = RegisterWorkerRequest {
         name: context.name.to_string(),
         labels: context.registered_labels(),
@@ -115,9 +115,4 @@ async fn attach_until_closed(context: &Arc<WorkerContext>, term: &Arc<HeldTerm>)
         }
         sleep(pauses.next().unwrap_or(limits::RECONNECT_MAX)).await;
     }
-}
-
-fn unreachable_status(error: &tonic::transport::Error) -> Status {
-    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
-    Status::unavailable(format!("{error}{cause}"))
 }

@@ -9,11 +9,23 @@ use std::{
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use tenure_core::limits;
-use tonic::transport::{Channel, Endpoint};
+use tenure_proto::caller::CallerMetadata;
+use tonic::{
+    Status,
+    service::interceptor::InterceptedService,
+    transport::{Channel, Endpoint},
+};
+
+use crate::credential::WorkerCredential;
+
+/// The way to a coordinator: whatever goes there bears the worker's credential.
+pub(crate) type Way = InterceptedService<Channel, CallerMetadata>;
 
 /// An address that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the endpoint {given:?} is not an address of the form http://HOST:PORT")]
+#[error(
+    "the endpoint {given:?} is not an address of the form http://HOST:PORT or https://HOST:PORT, or its certificates are none"
+)]
 pub struct InvalidEndpoint {
     /// What was given.
     pub given: String,
@@ -27,19 +39,20 @@ pub(crate) struct Endpoints {
     addresses: Vec<String>,
     targets: Vec<Endpoint>,
     next: AtomicUsize,
+    credential: WorkerCredential,
 }
 
 impl Endpoints {
     /// Reads the addresses; `http://` is added where no scheme is given.
-    pub(crate) fn parse(given: &[String]) -> Result<Self, InvalidEndpoint> {
+    pub(crate) fn parse(given: &[String], credential: WorkerCredential) -> Result<Self, InvalidEndpoint> {
         if given.is_empty() {
             return Err(InvalidEndpoint { given: String::new(), source: None });
         }
         let addresses: Vec<String> = given.iter().map(|address| complete_address(address)).collect();
         let targets: Vec<Endpoint> =
-            addresses.iter().map(|address| parse_target(address)).collect::<Result<_, _>>()?;
+            addresses.iter().map(|address| parse_target(address, &credential)).collect::<Result<_, _>>()?;
         let next = AtomicUsize::new(rand::random_range(0..targets.len()));
-        Ok(Self { addresses, targets, next })
+        Ok(Self { addresses, targets, next, credential })
     }
 
     /// The addresses, complete with their scheme.
@@ -47,11 +60,24 @@ impl Endpoints {
         &self.addresses
     }
 
-    /// Connects to the next one.
-    pub(crate) async fn connect_next(&self) -> Result<Channel, tonic::transport::Error> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        self.targets[turn % self.targets.len()].connect().await
+    /// Whom to believe where an address speaks TLS, for the guardians, which connect by themselves; none: those of the web.
+    pub(crate) fn authority_pem(&self) -> Option<String> {
+        self.credential.tls.ca_pem.clone()
     }
+
+    /// Connects to the next one, with the credential as it is now.
+    pub(crate) async fn connect_next(&self) -> Result<Way, Status> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let metadata = self.credential.read().await?;
+        let connected = self.targets[turn % self.targets.len()].connect().await;
+        let channel = connected.map_err(|error| unreachable_status(&error))?;
+        Ok(InterceptedService::new(channel, metadata))
+    }
+}
+
+fn unreachable_status(error: &tonic::transport::Error) -> Status {
+    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+    Status::unavailable(format!("{error}{cause}"))
 }
 
 /// The pauses between attempts to reach a coordinator: doubling, jittered, without end.
@@ -68,9 +94,10 @@ fn complete_address(given: &str) -> String {
     if given.contains("://") { given.to_owned() } else { format!("http://{given}") }
 }
 
-fn parse_target(address: &str) -> Result<Endpoint, InvalidEndpoint> {
-    let target = Endpoint::from_shared(address.to_owned())
-        .map_err(|source| InvalidEndpoint { given: address.to_owned(), source: Some(source) })?;
+fn parse_target(address: &str, credential: &WorkerCredential) -> Result<Endpoint, InvalidEndpoint> {
+    let invalid = |source| InvalidEndpoint { given: address.to_owned(), source: Some(source) };
+    let target = Endpoint::from_shared(address.to_owned()).map_err(invalid)?;
+    let target = credential.tls.apply(address, target).map_err(invalid)?;
     Ok(target
         .connect_timeout(limits::CONNECT_TIMEOUT)
         .tcp_nodelay(true)
@@ -85,18 +112,19 @@ mod tests {
 
     #[test]
     fn an_address_without_a_scheme_gets_one() {
-        let endpoints = Endpoints::parse(&["127.0.0.1:7420".to_owned()]).unwrap();
+        let endpoints =
+            Endpoints::parse(&["127.0.0.1:7420".to_owned()], WorkerCredential::default()).unwrap();
         assert_eq!(endpoints.addresses(), ["http://127.0.0.1:7420"]);
     }
 
     #[test]
     fn what_is_no_address_is_named() {
-        let refused = Endpoints::parse(&["http://a b".to_owned()]).unwrap_err();
+        let refused = Endpoints::parse(&["http://a b".to_owned()], WorkerCredential::default()).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "the endpoint \"http://a b\" is not an address of the form http://HOST:PORT"
+            "the endpoint \"http://a b\" is not an address of the form http://HOST:PORT or https://HOST:PORT, or its certificates are none"
         );
-        assert!(Endpoints::parse(&[]).is_err());
+        assert!(Endpoints::parse(&[], WorkerCredential::default()).is_err());
     }
 
     #[test]

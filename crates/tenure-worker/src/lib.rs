@@ -16,6 +16,7 @@ mod options;
 mod places;
 
 mod attachment;
+mod credential;
 mod drain;
 mod endpoints;
 mod grant;
@@ -35,6 +36,7 @@ mod run_socket;
 mod factory;
 
 pub use attachment::RegistrationRefused;
+pub use credential::{TokenSource, WorkerCredential};
 pub use endpoints::InvalidEndpoint;
 pub use options::{InvalidOption, WorkerOptions};
 pub use places::PlacesError;

@@ -5,6 +5,7 @@ use std::{env, path::PathBuf, time::Duration};
 use tenure_core::{handler::RESERVED_LABEL_PREFIX, id::WorkerName, limits, term::check_ttl};
 
 use crate::{
+    credential::WorkerCredential,
     endpoints::{Endpoints, InvalidEndpoint},
     runner::{RunUser, UserError, resolve_user},
 };
@@ -12,8 +13,10 @@ use crate::{
 /// What a worker is told at its start.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// The coordinators, as `http://HOST:PORT`; any of them will do.
+    /// The coordinators, as `http://HOST:PORT` or `https://HOST:PORT`; any of them will do.
     pub endpoints: Vec<String>,
+    /// Who it is to the fleet.
+    pub credential: WorkerCredential,
     /// The worker's name; several may bear the same.
     pub name: String,
     /// Runs at the same time.
@@ -41,6 +44,7 @@ impl WorkerOptions {
     pub fn new(name: impl Into<String>, endpoints: Vec<String>, data_dir: PathBuf) -> Self {
         Self {
             endpoints,
+            credential: WorkerCredential::default(),
             name: name.into(),
             slots: limits::SLOTS_DEFAULT,
             labels: Vec::new(),
@@ -123,7 +127,7 @@ pub(crate) fn check_options(options: &WorkerOptions) -> Result<CheckedOptions, I
     let named = || options.run_as.clone().unwrap_or_default();
     Ok(CheckedOptions {
         name: options.name.parse().map_err(InvalidOption::Name)?,
-        endpoints: Endpoints::parse(&options.endpoints)?,
+        endpoints: Endpoints::parse(&options.endpoints, options.credential.clone())?,
         run_as: run_as.map_err(|source| InvalidOption::RunAs { user: named(), source })?,
     })
 }

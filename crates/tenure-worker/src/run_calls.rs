@@ -10,15 +10,18 @@ use tokio::{
     sync::Mutex,
     time::{sleep, timeout},
 };
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 use tracing::info;
 
-use crate::{endpoints::reconnect_pauses, run_socket::RunStanding};
+use crate::{
+    endpoints::{Way, reconnect_pauses},
+    run_socket::RunStanding,
+};
 
 /// The calls of one run.
 #[derive(Debug, Default)]
 pub(crate) struct RunCalls {
-    channel: Mutex<Option<Channel>>,
+    channel: Mutex<Option<Way>>,
 }
 
 impl RunCalls {
@@ -27,7 +30,7 @@ impl RunCalls {
         &self,
         standing: &RunStanding,
         asked: &str,
-        call: impl Fn(WorkerServiceClient<Channel>) -> Fut,
+        call: impl Fn(WorkerServiceClient<Way>) -> Fut,
     ) -> Result<T, Refusal>
     where
         Fut: Future<Output = Result<T, Status>>,
@@ -50,7 +53,7 @@ impl RunCalls {
     async fn try_ask<T, Fut>(
         &self,
         standing: &RunStanding,
-        call: impl Fn(WorkerServiceClient<Channel>) -> Fut,
+        call: impl Fn(WorkerServiceClient<Way>) -> Fut,
     ) -> Result<T, Status>
     where
         Fut: Future<Output = Result<T, Status>>,
@@ -58,7 +61,7 @@ impl RunCalls {
         let known = self.channel.lock().await.clone();
         let channel = match known {
             Some(channel) => channel,
-            None => connect_next(standing).await?,
+            None => standing.context.endpoints.connect_next().await?,
         };
         let answered = timeout(limits::ATTACH_TIMEOUT, call(WorkerServiceClient::new(channel.clone()))).await;
         let answer = answered.unwrap_or_else(|_| Err(Status::unavailable("the coordinator does not answer")));
@@ -80,9 +83,4 @@ fn find_refusal(status: &Status, asked: &str) -> Option<Refusal> {
         Class::Rejected | Class::Fenced => Some(refusal),
         Class::Unavailable | Class::Bug => None,
     }
-}
-
-async fn connect_next(standing: &RunStanding) -> Result<Channel, Status> {
-    let connected = standing.context.endpoints.connect_next().await;
-    connected.map_err(|error| Status::unavailable(error.to_string()))
 }

@@ -13,7 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tenure_core::{reason::Reason, refusal::Refusal};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::{failure::Failure, parent_death::bind_to_parent};
+use crate::{
+    coordinator::EXPOSURE_VARIABLES, credential::CredentialArgs, failure::Failure,
+    parent_death::bind_to_parent,
+};
 
 /// A part of the fleet.
 pub(super) struct Part {
@@ -36,6 +39,10 @@ impl Part {
         let mut command = Command::new(std::env::current_exe().map_err(refuse)?);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
         command.stderr(File::options().create(true).append(true).open(&log).map_err(refuse)?);
+        // A part of a fleet of one's own needs no credential, whatever other fleets want.
+        for variable in CredentialArgs::VARIABLES.iter().chain(&EXPOSURE_VARIABLES) {
+            command.env_remove(variable);
+        }
         bind_to_parent(&mut command);
         configure(&mut command);
         let process = command.spawn().map_err(refuse)?;

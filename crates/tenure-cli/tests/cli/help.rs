@@ -32,6 +32,15 @@ fn the_help_of_every_verb_is_pinned() {
 }
 
 #[test]
+fn the_help_of_the_verbs_below_a_verb_is_pinned() {
+    for below in ["new", "list", "revoke"] {
+        let help = run(&["token", below, "--help"]);
+        assert_eq!(help.code, 0, "{below}: {help:?}");
+        insta::assert_snapshot!(format!("help-token-{below}"), help.stdout);
+    }
+}
+
+#[test]
 fn help_does_not_show_what_stands_in_the_environment() {
     let mut command = crate::program::tenure(&["migrate", "--help"]);
     command.env("TENURE_DATABASE_URL", "postgres://me:hunter2@localhost/t");

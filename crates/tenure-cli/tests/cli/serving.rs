@@ -17,14 +17,17 @@ fn refused(arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn an_address_that_is_not_loopback_is_refused() {
-    for arguments in [
-        &["--listen", "0.0.0.0:0", "--http", "127.0.0.1:0"],
-        &["--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"],
-    ] {
-        let error = refused(arguments);
-        assert_eq!((&error["code"], &error["exit"]), (&"LOOPBACK_ONLY".into(), &1.into()), "{error}");
-    }
+fn probes_are_served_on_loopback_alone() {
+    let error = refused(&["--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"]);
+    assert_eq!((&error["code"], &error["exit"]), (&"LOOPBACK_ONLY".into(), &1.into()), "{error}");
+}
+
+#[test]
+fn an_address_that_is_not_loopback_wants_tls() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    let tokens = tokens.path().to_str().unwrap();
+    let error = refused(&["--listen", "0.0.0.0:0", "--http", "127.0.0.1:0", "--tokens", tokens]);
+    assert_eq!((&error["code"], &error["exit"]), (&"TLS_REQUIRED".into(), &1.into()), "{error}");
 }
 
 #[test]

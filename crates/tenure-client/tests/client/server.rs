@@ -239,6 +239,7 @@ impl service::JobService for Service {
         let left: Vec<v1::Record> = script.records.iter().filter(|r| r.seq >= from).cloned().collect();
         let next_seq = left.get(PAGE).map_or(0, |record| record.seq);
         Ok(Response::new(v1::ListRecordsResponse {
+            tenant: "default".to_owned(),
             records: left.into_iter().take(PAGE).collect(),
             next_seq,
             job_id: JOB.into(),

@@ -76,7 +76,7 @@ impl AgentService for Agents {
         &self,
         request: Request<v1::ApplyAgentsRequest>,
     ) -> Result<Response<v1::ApplyAgentsResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(self.apply(&caller, request)).await
     }
 
@@ -84,7 +84,7 @@ impl AgentService for Agents {
         &self,
         request: Request<v1::ListAgentsRequest>,
     ) -> Result<Response<v1::ListAgentsResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(self.list(&caller, request)).await
     }
 }

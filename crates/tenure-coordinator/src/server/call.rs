@@ -4,13 +4,13 @@
 use tenure_core::{limits::PAGE_MAX, reason::Reason, refusal::Refusal};
 use tonic::{Request, Response, Status};
 
-use super::caller::{Caller, identify_caller};
+use super::caller::identify_caller;
 use crate::{patience::within, refusals::write_refusal};
 
 /// Who asks, and what.
-pub(super) fn open<M>(request: Request<M>) -> (Caller, M) {
-    let (metadata, extensions, message) = request.into_parts();
-    (identify_caller(&metadata, &extensions), message)
+pub(super) fn open<C: Clone + Send + Sync + 'static, M>(request: Request<M>) -> Result<(C, M), Status> {
+    let (_, extensions, message) = request.into_parts();
+    Ok((identify_caller(&extensions)?, message))
 }
 
 /// An answer or a refusal, as it goes onto the wire. A database that never answers is one, within the bound.

@@ -21,7 +21,7 @@ use tenure_store::{EffectFilter, EffectPage, EffectRow, TestimonyPage, Testimony
 
 use super::{
     call::{read_limit, refuse_cursor},
-    caller::Caller,
+    caller::{Caller, FleetCaller},
     find_job::find_job,
 };
 use crate::{coordinator::Parts, mint::hash_secret, refusals::refuse_store};
@@ -33,15 +33,31 @@ const EFFECTS_DEFAULT: u32 = 50;
 /// stands then, it stood when the attempt was read.
 pub(super) async fn read_effect(
     parts: &Parts,
+    caller: &FleetCaller,
     request: v1::ReadEffectRequest,
 ) -> Result<v1::ReadEffectResponse, Refusal> {
     let run = read_run_ref(request.run.as_ref())?;
     let key = read_effect_key("key", &request.key)?;
+    check_served(parts, caller, &run, &request.secret)?;
     let store = &parts.store;
     let last = store.read_last_attempt(&run.tenant, run.job, &key).await;
     let last = last.map_err(|error| refuse_store(&error))?;
     check_holder(parts, &run, &request.secret).await?;
     Ok(v1::ReadEffectResponse { effect: last.map(write_effect) })
+}
+
+/// Refuses, before anything is read, whoever names a run of a tenant that their credential does not name, or has a secret
+/// that was made up: as one that they do not hold.
+pub(super) fn check_served(
+    parts: &Parts,
+    caller: &FleetCaller,
+    run: &RunRef,
+    secret: &[u8],
+) -> Result<(), Refusal> {
+    if caller.tenants.names(&run.tenant) && parts.run_secrets.are_ours(secret) {
+        return Ok(());
+    }
+    Err(refuse_holder(run))
 }
 
 /// Refuses whoever does not hold the run that it names, with that run's secret.
@@ -57,8 +73,12 @@ pub(super) async fn check_holder(parts: &Parts, run: &RunRef, secret: &[u8]) -> 
     if held {
         return Ok(());
     }
-    Err(Refusal::new(Reason::Fenced, format!("{run} does not hold its job, or the secret is not its own"))
-        .with_next(format!("tenure job {}", run.job.short())))
+    Err(refuse_holder(run))
+}
+
+fn refuse_holder(run: &RunRef) -> Refusal {
+    Refusal::new(Reason::Fenced, format!("{run} does not hold its job, or the secret is not its own"))
+        .with_next(format!("tenure job {}", run.job.short()))
 }
 
 /// A page of a job's effects.

@@ -3,7 +3,10 @@
 //! room, and what it does not take soon is dropped and read again later, so that a reader that stopped holds no page; one
 //! that has taken nothing for long is told so and left. Neighbours: `record_stream`, `output_stream`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tenure_core::{
     limits::{FOLLOWER_WITHIN, FOLLOWERS_MAX},
@@ -61,8 +64,29 @@ pub(crate) type Stream<T> = ReceiverStream<Result<T, Status>>;
 /// The way to whoever reads a stream.
 pub(crate) struct Reader<T> {
     sender: mpsc::Sender<Result<T, Status>>,
-    /// Room for the reason of the end, which is never waited for.
-    end: Option<mpsc::OwnedPermit<Result<T, Status>>>,
+    end: StreamEnd<T>,
+}
+
+/// The end of a stream: room for its reason, which is never waited for. It may be ended by whoever sends, or from outside;
+/// the first reason stands.
+pub(crate) struct StreamEnd<T> {
+    room: Arc<Mutex<Option<mpsc::OwnedPermit<Result<T, Status>>>>>,
+}
+
+impl<T> Clone for StreamEnd<T> {
+    fn clone(&self) -> Self {
+        Self { room: self.room.clone() }
+    }
+}
+
+impl<T> StreamEnd<T> {
+    /// The stream ends with a reason. A reader that left does not hear it.
+    pub(crate) fn end_with(&self, refusal: &Refusal) {
+        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(room) = room {
+            room.send(Err(write_refusal(refusal)));
+        }
+    }
 }
 
 /// What became of a message.
@@ -81,7 +105,8 @@ impl<T> Reader<T> {
     pub(crate) fn open() -> (Self, Stream<T>) {
         let (sender, receiver) = mpsc::channel(QUEUE + 1);
         // Nothing is in it yet, so there is room.
-        let end = sender.clone().try_reserve_owned().ok();
+        let room = sender.clone().try_reserve_owned().ok();
+        let end = StreamEnd { room: Arc::new(Mutex::new(room)) };
         (Self { sender, end }, ReceiverStream::new(receiver))
     }
 
@@ -115,10 +140,13 @@ impl<T> Reader<T> {
     }
 
     /// The stream ends with a reason. One that left does not hear it.
-    pub(crate) fn end_with(mut self, refusal: &Refusal) {
-        if let Some(end) = self.end.take() {
-            end.send(Err(write_refusal(refusal)));
-        }
+    pub(crate) fn end_with(self, refusal: &Refusal) {
+        self.end.end_with(refusal);
+    }
+
+    /// Its end, for whoever may end it from outside once the sender is gone.
+    pub(crate) fn end(&self) -> StreamEnd<T> {
+        self.end.clone()
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     caller::Caller,
     effects::{list_effects, list_undecided},
     find_job::find_job,
-    followers::{Reader, Stream},
+    followers::{Reader, Stream, StreamEnd},
     job_request::{check_batch, read_filter, read_wish, write_item},
     job_view::{write_job, write_record},
     output_stream::send_output,
@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     coordinator::Parts,
+    credentials::standing::Standing,
     lane::work::{Decided, Planner},
     refusals::{refuse_decision, refuse_missing},
 };
@@ -116,7 +117,13 @@ impl Jobs {
             .concluded_head
             .map(|head| v1::ConcludedHead { seq: head.seq.0, hash: head.hash.0.to_vec().into() });
         let records = page.records.into_iter().map(write_record).collect();
-        Ok(v1::ListRecordsResponse { records, next_seq, job_id: row.job.to_string(), concluded_head })
+        Ok(v1::ListRecordsResponse {
+            records,
+            next_seq,
+            job_id: row.job.to_string(),
+            concluded_head,
+            tenant: caller.tenant.to_string(),
+        })
     }
 
     async fn watch(
@@ -128,9 +135,10 @@ impl Jobs {
         let from = Seq(request.from_seq.max(1));
         let place = self.parts.followers.take_place()?;
         let (reader, stream) = Reader::open();
+        let (standing, end) = (caller.standing, reader.end());
         let watching = watch_records(self.parts.clone(), caller.tenant, row.job, from, reader);
         self.parts.tasks.spawn(async move {
-            watching.await;
+            send_while_standing(standing, end, watching).await;
             drop(place);
         });
         Ok(stream)
@@ -142,12 +150,14 @@ impl Jobs {
         request: v1::ReadOutputRequest,
     ) -> Result<Stream<v1::ReadOutputResponse>, Refusal> {
         let row = self.find(&caller, &request.job).await?;
+        let standing = caller.standing.clone();
         let wish = read_wish(caller, &row, &request)?;
         let place = self.parts.followers.take_place()?;
         let (reader, stream) = Reader::open();
+        let end = reader.end();
         let sending = send_output(self.parts.clone(), wish, reader);
         self.parts.tasks.spawn(async move {
-            sending.await;
+            send_while_standing(standing, end, sending).await;
             drop(place);
         });
         Ok(stream)
@@ -165,6 +175,16 @@ impl Jobs {
     }
 }
 
+/// Sends until there is no more, or the credential of whoever reads is worth nothing any more.
+async fn send_while_standing<M>(standing: Standing, end: StreamEnd<M>, sending: impl Future<Output = ()>) {
+    tokio::select! {
+        () = sending => {}
+        refusal = standing.until_withdrawn() => {
+            end.end_with(&refusal);
+        }
+    }
+}
+
 #[tonic::async_trait]
 impl JobService for Jobs {
     type WatchJobStream = Stream<v1::WatchJobResponse>;
@@ -174,7 +194,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::SubmitJobRequest>,
     ) -> Result<Response<v1::SubmitJobResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(async {
             let admitted = Some(self.submit_one(caller, request).await?);
             Ok(v1::SubmitJobResponse { admitted })
@@ -186,7 +206,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::SubmitJobsRequest>,
     ) -> Result<Response<v1::SubmitJobsResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(self.submit_many(caller, request)).await
     }
 
@@ -194,7 +214,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::GetJobRequest>,
     ) -> Result<Response<v1::GetJobResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(async {
             let row = self.find(&caller, &request.job).await?;
             Ok(v1::GetJobResponse { job: Some(write_job(row)) })
@@ -206,7 +226,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(self.list(&caller, request)).await
     }
 
@@ -214,7 +234,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::WatchJobRequest>,
     ) -> Result<Response<Self::WatchJobStream>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(self.watch(caller, request)).await
     }
 
@@ -222,7 +242,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::ListRecordsRequest>,
     ) -> Result<Response<v1::ListRecordsResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(self.list_page(&caller, request)).await
     }
 
@@ -230,7 +250,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::ReadOutputRequest>,
     ) -> Result<Response<Self::ReadOutputStream>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(self.follow_output(caller, request)).await
     }
 
@@ -238,7 +258,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::ListEffectsRequest>,
     ) -> Result<Response<v1::ListEffectsResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(list_effects(&self.parts, &caller, request)).await
     }
 
@@ -246,7 +266,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::ListUndecidedRequest>,
     ) -> Result<Response<v1::ListUndecidedResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(list_undecided(&self.parts, &caller, request)).await
     }
 
@@ -254,7 +274,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::GetResultRequest>,
     ) -> Result<Response<v1::GetResultResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request): (Caller, _) = open(request)?;
         answer(async {
             let result = self.result_of(&caller, &request.job).await?;
             Ok(v1::GetResultResponse { result: result.into() })
@@ -266,7 +286,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::CancelJobRequest>,
     ) -> Result<Response<v1::CancelJobResponse>, Status> {
-        let (caller, v1::CancelJobRequest { job, why }) = open(request);
+        let (caller, v1::CancelJobRequest { job, why }): (Caller, _) = open(request)?;
         let by = caller.principal.clone();
         let planner = move |facts: &JobFacts| plan_cancel(facts, by.clone(), &why);
         answer(async {
@@ -280,7 +300,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::RecoverJobRequest>,
     ) -> Result<Response<v1::RecoverJobResponse>, Status> {
-        let (caller, v1::RecoverJobRequest { job, why }) = open(request);
+        let (caller, v1::RecoverJobRequest { job, why }): (Caller, _) = open(request)?;
         let by = caller.principal.clone();
         let planner = move |facts: &JobFacts| plan_recover(facts, by.clone(), &why).map(Decision::Write);
         answer(async {
@@ -294,7 +314,7 @@ impl JobService for Jobs {
         &self,
         request: Request<v1::ConfirmGoneRequest>,
     ) -> Result<Response<v1::ConfirmGoneResponse>, Status> {
-        let (caller, v1::ConfirmGoneRequest { job, epoch, why }) = open(request);
+        let (caller, v1::ConfirmGoneRequest { job, epoch, why }): (Caller, _) = open(request)?;
         let by = caller.principal.clone();
         let planner = move |facts: &JobFacts| {
             plan_confirm_gone(facts, Epoch(epoch), by.clone(), &why).map(Decision::Write)

@@ -4,7 +4,10 @@
 use tenure_core::{id::Seq, record::RecordKind, refusal::Refusal};
 use tenure_proto::{convert::run::read_run_ref, v1};
 
-use super::effects::check_holder;
+use super::{
+    caller::FleetCaller,
+    effects::{check_holder, check_served},
+};
 use crate::coordinator::Parts;
 
 /// Steps on a page; what is beside them bounds it further.
@@ -14,9 +17,11 @@ const STEPS_PAGE: u32 = 1_000;
 /// stands then, it stood when the journal was read.
 pub(super) async fn read_steps(
     parts: &Parts,
+    caller: &FleetCaller,
     request: v1::ReadStepsRequest,
 ) -> Result<v1::ReadStepsResponse, Refusal> {
     let run = read_run_ref(request.run.as_ref())?;
+    check_served(parts, caller, &run, &request.secret)?;
     let kinds = ["step_finished".to_owned()];
     let page =
         parts.store.read_history(&run.tenant, run.job, Seq(request.from_seq.max(1)), &kinds, STEPS_PAGE);

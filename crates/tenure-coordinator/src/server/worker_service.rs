@@ -26,7 +26,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{answer, open, read_limit, refuse_cursor},
-    caller::Caller,
+    caller::FleetCaller,
     effects::read_effect,
     steps::read_steps,
 };
@@ -58,7 +58,7 @@ impl Workers {
 
     async fn register(
         &self,
-        caller: Caller,
+        caller: FleetCaller,
         request: v1::RegisterWorkerRequest,
     ) -> Result<v1::RegisterWorkerResponse, Refusal> {
         let secret = Secret::mint();
@@ -75,7 +75,11 @@ impl Workers {
         })
     }
 
-    async fn open_stream(&self, mut inbound: Streaming<v1::AttachRequest>) -> Result<AttachStream, Refusal> {
+    async fn open_stream(
+        &self,
+        caller: FleetCaller,
+        mut inbound: Streaming<v1::AttachRequest>,
+    ) -> Result<AttachStream, Refusal> {
         let hello = read_hello(&mut inbound).await?;
         let worker = read_worker_name("hello.worker", &hello.worker)?;
         let runs = read_run_refs(&hello.runs)?;
@@ -84,6 +88,9 @@ impl Workers {
         let registration = registration
             .map_err(|error| refuse_store(&error))?
             .map_err(|refusal| refuse_attach(&worker, term, refusal))?;
+        if !caller.tenants.cover(&registration.tenants) {
+            return Err(refuse_tenants(&worker, term));
+        }
         let ttl = registration.ttl;
         let (attached, messages) = Attached::new(worker, term, registration, runs);
         let attached = Arc::new(attached);
@@ -98,15 +105,20 @@ impl Workers {
         }
         tracing::info!(worker = %attached.worker, term = %attached.term, attach = %attached.attach(), "a worker attached");
         self.parts.tasks.spawn(serve_attachment(self.parts.clone(), attached.clone(), inbound));
+        self.parts.tasks.spawn(end_without_standing(caller, attached.clone()));
         Ok(AttachStream::new(attached, messages))
     }
 
-    async fn list(&self, request: v1::ListWorkersRequest) -> Result<v1::ListWorkersResponse, Refusal> {
+    async fn list(
+        &self,
+        caller: &FleetCaller,
+        request: v1::ListWorkersRequest,
+    ) -> Result<v1::ListWorkersResponse, Refusal> {
         let limit = read_limit(request.limit, WORKERS_DEFAULT)?;
         let after = read_cursor(&request.cursor)?;
         let after = after.as_ref().map(|(worker, term)| (worker, *term));
-        let workers =
-            self.parts.store.list_workers(after, limit).await.map_err(|error| refuse_store(&error))?;
+        let workers = self.parts.store.list_workers(&caller.tenants, after, limit).await;
+        let workers = workers.map_err(|error| refuse_store(&error))?;
         let full = workers.len() == limit as usize;
         let cursor = workers.last().filter(|_| full).map(|last| format!("{}/{}", last.worker, last.term));
         let cursor = cursor.unwrap_or_default();
@@ -122,7 +134,7 @@ impl WorkerService for Workers {
         &self,
         request: Request<v1::RegisterWorkerRequest>,
     ) -> Result<Response<v1::RegisterWorkerResponse>, Status> {
-        let (caller, request) = open(request);
+        let (caller, request) = open(request)?;
         answer(self.register(caller, request)).await
     }
 
@@ -130,14 +142,16 @@ impl WorkerService for Workers {
         &self,
         request: Request<Streaming<v1::AttachRequest>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        answer(self.open_stream(request.into_inner())).await
+        let (caller, inbound) = open(request)?;
+        answer(self.open_stream(caller, inbound)).await
     }
 
     async fn report_gone(
         &self,
         request: Request<v1::ReportGoneRequest>,
     ) -> Result<Response<v1::ReportGoneResponse>, Status> {
-        let (_, request) = open(request);
+        // The secret of the run is in the message, and is the guardian's only credential.
+        let request = request.into_inner();
         answer(async {
             let already_known = settle_gone(&self.parts, request).await?;
             Ok(v1::ReportGoneResponse { already_known })
@@ -149,24 +163,24 @@ impl WorkerService for Workers {
         &self,
         request: Request<v1::ReadEffectRequest>,
     ) -> Result<Response<v1::ReadEffectResponse>, Status> {
-        let (_, request) = open(request);
-        answer(read_effect(&self.parts, request)).await
+        let (caller, request): (FleetCaller, _) = open(request)?;
+        answer(read_effect(&self.parts, &caller, request)).await
     }
 
     async fn read_steps(
         &self,
         request: Request<v1::ReadStepsRequest>,
     ) -> Result<Response<v1::ReadStepsResponse>, Status> {
-        let (_, request) = open(request);
-        answer(read_steps(&self.parts, request)).await
+        let (caller, request): (FleetCaller, _) = open(request)?;
+        answer(read_steps(&self.parts, &caller, request)).await
     }
 
     async fn list_workers(
         &self,
         request: Request<v1::ListWorkersRequest>,
     ) -> Result<Response<v1::ListWorkersResponse>, Status> {
-        let (_, request) = open(request);
-        answer(self.list(request)).await
+        let (caller, request) = open(request)?;
+        answer(self.list(&caller, request)).await
     }
 }
 
@@ -183,6 +197,25 @@ async fn read_hello(inbound: &mut Streaming<v1::AttachRequest>) -> Result<v1::At
             Err(Refusal::new(Reason::InvalidArgument, words))
         }
     }
+}
+
+/// A worker whose credential is worth nothing any more is told so, and its stream ends.
+async fn end_without_standing(caller: FleetCaller, attached: Arc<Attached>) {
+    tokio::select! {
+        () = attached.closing().cancelled() => {}
+        refusal = caller.standing.until_withdrawn() => {
+            tracing::warn!(worker = %attached.worker, term = %attached.term, code = refusal.reason.code(), "a worker's credential ended");
+            attached.close(refusal);
+        }
+    }
+}
+
+/// Registering anew is what helps, as with a secret of another registration.
+fn refuse_tenants(worker: &WorkerName, term: Term) -> Refusal {
+    let words = format!(
+        "the credential does not name every tenant for which worker {worker} registered under term {term}: register anew"
+    );
+    Refusal::new(Reason::AttachRefused, words)
 }
 
 fn refuse_attach(worker: &WorkerName, term: Term, refusal: TermRefusal) -> Refusal {
@@ -202,7 +235,7 @@ fn refuse_attach(worker: &WorkerName, term: Term, refusal: TermRefusal) -> Refus
 }
 
 fn read_term(
-    caller: Caller,
+    caller: FleetCaller,
     request: v1::RegisterWorkerRequest,
     secret: &Secret,
 ) -> Result<NewTerm, Refusal> {
@@ -233,7 +266,7 @@ fn read_term(
             .iter()
             .map(|agent| read_agent_name("agents", agent))
             .collect::<Result<_, _>>()?,
-        tenants: vec![caller.tenant],
+        tenants: caller.tenants,
         slots: request.slots,
         ttl,
         fencing: read_fencing("fencing", request.fencing)?,

@@ -15,7 +15,7 @@ use tenure_core::{
 use tenure_store::{Claimed, EagerClaim, NewJob, Submitted};
 
 use super::SealedJob;
-use crate::{attachments::Attached, mint::Secret};
+use crate::{attachments::Attached, mint::Secret, run_secret::RunSecrets};
 
 /// A worker that was found for a job; its credit is taken.
 pub(super) struct Match {
@@ -29,6 +29,7 @@ pub(super) fn match_worker(
     workers: &[Arc<Attached>],
     ready_count: u64,
     now: Timestamp,
+    secrets: &RunSecrets,
 ) -> Option<Match> {
     if job.not_before.is_some() || is_denied(job.deadline, now) {
         return None;
@@ -36,7 +37,7 @@ pub(super) fn match_worker(
     let attached = workers.iter().find(|worker| {
         worker.queue_view().empty_at == Some(ready_count) && fits(worker, job) && worker.take_credits(1) == 1
     })?;
-    let secret = Secret::mint();
+    let secret = secrets.mint();
     let Some(record) = seal_start(job, attached, now) else {
         attached.add_credits(1);
         return None;
@@ -64,7 +65,7 @@ fn fits(worker: &Attached, job: &NewJob) -> bool {
     let registration = &worker.registration;
     let labels: BTreeSet<&str> = registration.labels.iter().map(String::as_str).collect();
     let tenant: &Tenant = &job.tenant;
-    registration.tenants.contains(tenant)
+    registration.tenants.names(tenant)
         && (registration.agents.is_empty() || registration.agents.contains(&job.agent))
         && job.requires.iter().all(|label| labels.contains(label.as_str()))
         && may_be_offered(&registration.labels, &job.requires)

@@ -20,6 +20,7 @@ use crate::{
     lane::{LaneParts, Lanes},
     metrics::{ClaimWay, Statement, metrics},
     patience::{Unanswered, within},
+    run_secret::RunSecrets,
     trace::record_admission,
 };
 
@@ -33,6 +34,7 @@ pub(super) struct Writer {
     pub(super) parts: LaneParts,
     pub(super) attachments: Attachments,
     pub(super) lanes: Lanes,
+    pub(super) secrets: RunSecrets,
     pub(super) groups: mpsc::Receiver<Group>,
     /// A group that did not fit into the last batch.
     pub(super) held: Option<Group>,
@@ -74,7 +76,7 @@ impl Writer {
         for group in batch {
             sizes.push((group.jobs.len(), group.room, group.reply));
             for mut job in group.jobs {
-                matches.push(match_worker(&mut job.new, &workers, ready_count, now));
+                matches.push(match_worker(&mut job.new, &workers, ready_count, now, &self.secrets));
                 beside.push((job.document, job.input));
                 news.push(job.new);
             }

@@ -33,6 +33,15 @@ pub(super) struct News {
     pub(super) jobs: BTreeSet<JobId>,
     /// What workers must be told.
     pub(super) orders: Vec<RaisedOrder>,
+    /// The tokens of the database changed. Heard and never told: whoever changes them says it itself.
+    pub(super) tokens: bool,
+}
+
+/// The notification that the tokens of the database changed, for whoever changed them.
+#[must_use]
+pub fn announce_tokens() -> String {
+    let from = Uuid::from_u128(rand::random());
+    format!(r#"{{"from":"{}","tokens":true}}"#, from.simple())
 }
 
 impl News {
@@ -67,6 +76,7 @@ impl News {
             greeting: self.greeting,
             ready: self.ready,
             everything: self.everything,
+            tokens: false,
             jobs: Vec::new(),
             orders: Vec::new(),
         };
@@ -89,9 +99,9 @@ impl News {
         let Ok(payload) = serde_json::from_str::<Payload>(payload) else {
             return (None, Self { everything: true, ready: true, ..Self::default() });
         };
-        let Payload { from, greeting, ready, everything, jobs, orders } = payload;
+        let Payload { from, greeting, ready, everything, tokens, jobs, orders } = payload;
         let orders = orders.into_iter().filter_map(Order::read).collect();
-        (Some(from), Self { greeting, ready, everything, jobs: jobs.into_iter().collect(), orders })
+        (Some(from), Self { greeting, ready, everything, jobs: jobs.into_iter().collect(), orders, tokens })
     }
 }
 
@@ -106,6 +116,8 @@ struct Payload {
     ready: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     everything: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tokens: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     jobs: Vec<JobId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -230,6 +242,12 @@ mod tests {
             let (_, read) = News::read(&news.write(Uuid::nil())[0]);
             assert_eq!(format!("{:?}", read.orders), format!("{:?}", news.orders));
         }
+    }
+
+    #[test]
+    fn tokens_that_changed_are_announced_and_nothing_else_is() {
+        let (from, news) = News::read(&announce_tokens());
+        assert!(from.is_some() && news.tokens && news.is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use sqlx::PgPool;
 use tenure_coordinator::{Coordinator, CoordinatorOptions, RunningCoordinator};
 use tenure_core::reason::Reason;
 use tenure_proto::{
+    caller::CallerMetadata,
     status::status_to_refusal,
     v1::{
         self, JobState, agent_service_client::AgentServiceClient, job_service_client::JobServiceClient,
@@ -15,8 +16,12 @@ use tenure_proto::{
 use tenure_testkit::{TestDatabase, wait_for};
 use tonic::{
     Status,
+    service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
+
+/// The way to a coordinator, with what its caller brings along.
+pub(crate) type Way = InterceptedService<Channel, CallerMetadata>;
 
 /// Long enough for a machine that is busy; no test measures it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,7 +31,7 @@ pub(crate) const PLAIN_AGENT: &str = r#"{"command":["true"]}"#;
 
 pub(crate) struct Fleet {
     pub(crate) coordinator: RunningCoordinator,
-    pub(crate) channel: Channel,
+    pub(crate) channel: Way,
     database: TestDatabase,
     /// How every coordinator's settings differ from the defaults.
     change: Box<dyn Fn(&mut CoordinatorOptions)>,
@@ -55,7 +60,7 @@ impl Fleet {
     }
 
     /// Another coordinator on the same database.
-    pub(crate) async fn start_another(&self) -> (RunningCoordinator, Channel) {
+    pub(crate) async fn start_another(&self) -> (RunningCoordinator, Way) {
         start_coordinator_with(self.database.url(), &self.change).await
     }
 
@@ -63,7 +68,7 @@ impl Fleet {
     pub(crate) async fn start_another_with(
         &self,
         change: impl FnOnce(&mut CoordinatorOptions),
-    ) -> (RunningCoordinator, Channel) {
+    ) -> (RunningCoordinator, Way) {
         start_coordinator_with(self.database.url(), change).await
     }
 
@@ -76,15 +81,15 @@ impl Fleet {
         self.database.connect(3).await.unwrap()
     }
 
-    pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {
+    pub(crate) fn jobs(&self) -> JobServiceClient<Way> {
         JobServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn agents(&self) -> AgentServiceClient<Channel> {
+    pub(crate) fn agents(&self) -> AgentServiceClient<Way> {
         AgentServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn workers(&self) -> WorkerServiceClient<Channel> {
+    pub(crate) fn workers(&self) -> WorkerServiceClient<Way> {
         WorkerServiceClient::new(self.channel.clone())
     }
 
@@ -140,22 +145,25 @@ impl Fleet {
     }
 }
 
-pub(crate) async fn start_coordinator(database_url: &str) -> (RunningCoordinator, Channel) {
+pub(crate) async fn start_coordinator(database_url: &str) -> (RunningCoordinator, Way) {
     start_coordinator_with(database_url, |_| {}).await
 }
 
 async fn start_coordinator_with(
     database_url: &str,
     change: impl FnOnce(&mut CoordinatorOptions),
-) -> (RunningCoordinator, Channel) {
+) -> (RunningCoordinator, Way) {
     let mut options = CoordinatorOptions::new(database_url, "127.0.0.1:0".parse().unwrap());
     change(&mut options);
     let coordinator = Coordinator::start(options).await.unwrap();
-    let channel = Endpoint::from_shared(format!("http://{}", coordinator.local_addr()))
-        .unwrap()
-        .connect_timeout(PATIENCE)
-        .connect_lazy();
+    let channel = open_way(&coordinator, CallerMetadata::default());
     (coordinator, channel)
+}
+
+/// A way to a coordinator in plain text, for a caller who brings this along.
+pub(crate) fn open_way(coordinator: &RunningCoordinator, caller: CallerMetadata) -> Way {
+    let endpoint = Endpoint::from_shared(format!("http://{}", coordinator.local_addr())).unwrap();
+    InterceptedService::new(endpoint.connect_timeout(PATIENCE).connect_lazy(), caller)
 }
 
 pub(crate) fn submission(agent: &str) -> v1::Submission {

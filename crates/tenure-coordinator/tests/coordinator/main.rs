@@ -34,3 +34,5 @@ mod outage;
 mod plural;
 mod pooler;
 mod start;
+
+mod credentials;

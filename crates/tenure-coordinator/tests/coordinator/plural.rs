@@ -15,15 +15,14 @@ use tenure_core::{
 use tenure_proto::v1::{self, JobState, order::Order, run_end::How};
 use tenure_store::{Listener, Store, StoreOptions};
 use tenure_testkit::{TestDatabase, wait_for};
-use tonic::transport::Channel;
 
 use crate::{
-    fleet::{Fleet, PATIENCE, reason},
+    fleet::{Fleet, PATIENCE, Way, reason},
     worker::{Worker, applied, introduction, register},
 };
 
 /// Two coordinators that hardly ever poll.
-async fn start_two() -> (Fleet, RunningCoordinator, Channel) {
+async fn start_two() -> (Fleet, RunningCoordinator, Way) {
     let fleet = Fleet::start_with(slow_poll).await;
     let (second, channel) = fleet.start_another().await;
     (fleet, second, channel)
@@ -33,7 +32,7 @@ fn slow_poll(options: &mut CoordinatorOptions) {
     options.poll_interval = POLL_INTERVAL_MAX;
 }
 
-async fn start_worker(channel: &Channel, name: &str, credits: u32) -> Worker {
+async fn start_worker(channel: &Way, name: &str, credits: u32) -> Worker {
     let registration = register(channel, introduction(name)).await;
     let mut worker = Worker::attach(channel, &registration).await.unwrap();
     worker.want(credits).await;

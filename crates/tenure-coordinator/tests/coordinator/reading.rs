@@ -16,13 +16,13 @@ use tonic_reflection::pb::v1::{
 };
 
 use crate::{
-    fleet::{Fleet, reason, submission},
+    fleet::{Fleet, Way, reason, submission},
     worker::{Worker, applied, end},
 };
 
 async fn watch(
     fleet: &Fleet,
-    channel: &tonic::transport::Channel,
+    channel: &Way,
     job: &str,
     from_seq: u64,
 ) -> tonic::Streaming<v1::WatchJobResponse> {

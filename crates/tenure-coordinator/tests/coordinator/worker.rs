@@ -8,9 +8,9 @@ use tenure_proto::v1::{
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming, transport::Channel};
+use tonic::{Status, Streaming};
 
-use crate::fleet::{Fleet, PATIENCE};
+use crate::fleet::{Fleet, PATIENCE, Way};
 
 /// A registration, with which to attach.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) fn introduction(name: &str) -> v1::RegisterWorkerRequest {
     }
 }
 
-pub(crate) async fn register(channel: &Channel, request: v1::RegisterWorkerRequest) -> Registration {
+pub(crate) async fn register(channel: &Way, request: v1::RegisterWorkerRequest) -> Registration {
     let name = request.name.clone();
     let response =
         WorkerServiceClient::new(channel.clone()).register_worker(request).await.unwrap().into_inner();
@@ -52,18 +52,27 @@ pub(crate) struct Worker {
 impl Worker {
     /// Registers and attaches, and wants as many runs.
     pub(crate) async fn start(fleet: &Fleet, name: &str, credits: u32) -> Self {
-        Self::start_as(fleet, introduction(name), credits).await
+        Self::start_by(&fleet.channel, introduction(name), credits).await
     }
 
     /// The same, registered so.
     pub(crate) async fn start_as(fleet: &Fleet, request: v1::RegisterWorkerRequest, credits: u32) -> Self {
-        let registration = register(&fleet.channel, request).await;
-        let mut worker = Self::attach(&fleet.channel, &registration).await.unwrap();
+        Self::start_by(&fleet.channel, request, credits).await
+    }
+
+    /// The same by a way of its own.
+    pub(crate) async fn start_at(way: &Way, name: &str, credits: u32) -> Self {
+        Self::start_by(way, introduction(name), credits).await
+    }
+
+    async fn start_by(way: &Way, request: v1::RegisterWorkerRequest, credits: u32) -> Self {
+        let registration = register(way, request).await;
+        let mut worker = Self::attach(way, &registration).await.unwrap();
         worker.want(credits).await;
         worker
     }
 
-    pub(crate) async fn attach(channel: &Channel, registration: &Registration) -> Result<Self, Status> {
+    pub(crate) async fn attach(channel: &Way, registration: &Registration) -> Result<Self, Status> {
         let hello = v1::AttachHello {
             worker: registration.name.clone(),
             term: registration.term,

@@ -4,6 +4,8 @@
 -- pick the same job. The locks are held until the claim's statement, in the same transaction, has taken the positions. The
 -- heads are of this statement's snapshot; the claim's statement checks them.
 --
+-- `*` alone among the tenants stands for all of them.
+--
 -- Index: `ready_queue`, once for each priority, from its floor on: entries that are dead and not yet vacuumed lie below
 -- it, and would be scanned again and again. The subquery for each priority is LATERAL, and stops when enough are found. What belongs to
 -- a job is looked up job by job: LIMIT 1 keeps the planner from joining in another order.
@@ -16,7 +18,7 @@ WITH picked AS MATERIALIZED (
         WHERE q.not_before IS NULL
             AND q.priority = f.priority
             AND q.queue_no >= f.floor
-            AND q.tenant = ANY ($3::text[])
+            AND ($3::text[] = '{*}' OR q.tenant = ANY ($3))
             AND (cardinality($4::text[]) = 0 OR q.agent = ANY ($4))
             AND q.requires <@ $5::text[]
             -- Whoever holds handlers can run nothing else.

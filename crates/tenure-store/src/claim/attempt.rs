@@ -92,7 +92,7 @@ async fn pick_jobs(
     // From the most urgent priority down: the order of the queue.
     let priorities: Vec<i16> = vec![3, 2, 1, 0];
     let floors: Vec<_> = request.floors.0.iter().rev().map(|floor| to_bigint(*floor)).collect();
-    let tenants: Vec<_> = request.tenants.iter().map(Tenant::to_string).collect();
+    let tenants = request.tenants.to_texts();
     let agents: Vec<_> = request.agents.iter().map(AgentName::to_string).collect();
     let mut picked = sqlx::query_file_as!(
         PickedRow,

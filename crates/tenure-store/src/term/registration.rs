@@ -1,7 +1,10 @@
 //! A worker introduces itself, attaches, and is listed.
 
 use jiff::Timestamp;
-use tenure_core::id::{AgentName, Attach, Digest, Generation, Tenant, Term, WorkerName};
+use tenure_core::{
+    credential::Tenants,
+    id::{AgentName, Attach, Digest, Generation, Term, WorkerName},
+};
 
 use super::{AttachedTerm, NewTerm, Registered, TermRefusal, WorkerRow};
 use crate::{
@@ -19,7 +22,7 @@ impl Store {
     /// `TimelineChanged`; the database does not answer.
     pub async fn register_worker(&self, new: &NewTerm) -> Result<Registered, StoreError> {
         let attempted = "registering a worker";
-        let tenants: Vec<_> = new.tenants.iter().map(Tenant::to_string).collect();
+        let tenants = new.tenants.to_texts();
         let agents: Vec<_> = new.agents.iter().map(AgentName::to_string).collect();
         let row = sqlx::query_file_as!(
             RegisteredRow,
@@ -110,12 +113,14 @@ impl Store {
         }
     }
 
-    /// Reads a page of the terms that are open or still have leases, by name and number.
+    /// Reads a page of the terms that are open or still have leases, by name and number: of the workers that take jobs of
+    /// one of these tenants, with the leases of these tenants' jobs alone.
     ///
     /// # Errors
     /// The database does not answer.
     pub async fn list_workers(
         &self,
+        tenants: &Tenants,
         after: Option<(&WorkerName, Term)>,
         limit: u32,
     ) -> Result<Vec<WorkerRow>, StoreError> {
@@ -126,7 +131,8 @@ impl Store {
             "queries/terms/list_workers.sql",
             after_worker,
             to_bigint(after_term),
-            i64::from(limit)
+            i64::from(limit),
+            &tenants.to_texts()
         )
         .fetch_all(&self.pool)
         .await
@@ -162,7 +168,7 @@ impl AttachedRow {
             ttl: from_ms(self.ttl_ms),
             labels: self.labels,
             agents: reader.parse_all("agent", self.agents)?,
-            tenants: reader.parse_all("tenant", self.tenants)?,
+            tenants: reader.tenants(&self.tenants)?,
             slots: from_integer(self.slots),
             fencing: reader.fencing(self.fencing)?,
             generation: Generation(from_bigint(self.generation)),

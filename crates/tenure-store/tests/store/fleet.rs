@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use sqlx::PgPool;
 use tenure_core::{
     chain::Head,
+    credential::Tenants,
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
@@ -361,7 +362,7 @@ pub(crate) fn new_term(name: &WorkerName, secret_hash: Digest) -> NewTerm {
         secret_hash,
         labels: vec!["git".to_owned(), "zone=eu".to_owned()],
         agents: Vec::new(),
-        tenants: vec![Tenant::default_tenant()],
+        tenants: Tenants::one(Tenant::default_tenant()),
         slots: 4,
         ttl: Duration::from_secs(30),
         fencing: Fencing::Guardian,
@@ -375,7 +376,7 @@ pub(crate) fn claim_request(worker: &Worker, limit: u32) -> ClaimRequest {
         term: worker.term,
         attach: worker.attach,
         generation: Generation(1),
-        tenants: vec![Tenant::default_tenant()],
+        tenants: Tenants::one(Tenant::default_tenant()),
         agents: Vec::new(),
         labels: vec!["git".to_owned(), "zone=eu".to_owned()],
         limit,

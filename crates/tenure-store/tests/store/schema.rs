@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use sqlx::{AssertSqlSafe, migrate::Migrator};
+use tenure_core::credential::Tenants;
 use tenure_store::{Store, StoreError, StoreOptions};
 use tenure_testkit::TestDatabase;
 
@@ -251,8 +252,8 @@ async fn statement_that_waits_too_long_for_a_lock_may_be_sent_again() {
     let fleet = Fleet::start().await;
     let mut lock = fleet.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE terms IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
-    let refused = fleet.store.list_workers(None, 1).await.unwrap_err();
+    let refused = fleet.store.list_workers(&Tenants::All, None, 1).await.unwrap_err();
     assert!(matches!(refused, StoreError::LockTimeout { .. }) && refused.is_retryable(), "{refused:?}");
     lock.rollback().await.unwrap();
-    fleet.store.list_workers(None, 1).await.unwrap();
+    fleet.store.list_workers(&Tenants::All, None, 1).await.unwrap();
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use sqlx::{Acquire as _, Executor as _};
-use tenure_core::id::{Attach, Digest, Epoch, Generation, JobId, Seq, Term};
+use tenure_core::{
+    credential::Tenants,
+    id::{Attach, Digest, Epoch, Generation, JobId, Seq, Term},
+};
 use tenure_store::{ClosableTerm, LapsedPage, Renewal, Store, TermRefusal};
 use tenure_testkit::wait_for;
 use uuid::Uuid;
@@ -34,9 +37,9 @@ async fn every_registration_has_a_higher_number_and_starts_without_an_attach() {
     let (first, second) = (fleet.attach("w1").await, fleet.attach("w1").await);
     assert!(second.term > first.term);
     assert_eq!((first.attach, second.attach), (Attach(1), Attach(1)));
-    let listed = fleet.store.list_workers(None, 10).await.unwrap();
+    let listed = fleet.store.list_workers(&Tenants::All, None, 10).await.unwrap();
     assert_eq!(listed.iter().map(|row| row.term).collect::<Vec<_>>(), [first.term, second.term]);
-    let rest = fleet.store.list_workers(Some((&first.name, first.term)), 10).await.unwrap();
+    let rest = fleet.store.list_workers(&Tenants::All, Some((&first.name, first.term)), 10).await.unwrap();
     assert_eq!(rest.iter().map(|row| row.term).collect::<Vec<_>>(), [second.term]);
 }
 
@@ -77,10 +80,10 @@ async fn renewal_lasts_one_ttl_from_the_databases_time_and_its_numbers_rise() {
 async fn worker_that_does_not_hear_is_answered_and_not_renewed() {
     let fleet = Fleet::start().await;
     let mut worker = fleet.attach("w1").await;
-    let expires_at = fleet.store.list_workers(None, 1).await.unwrap()[0].expires_at;
+    let expires_at = fleet.store.list_workers(&Tenants::All, None, 1).await.unwrap()[0].expires_at;
     worker.answer -= 31_000_000;
     let Renewal::Deaf { answer } = renew(&fleet.store, &worker).await else { panic!("it was renewed") };
-    assert_eq!(fleet.store.list_workers(None, 1).await.unwrap()[0].expires_at, expires_at);
+    assert_eq!(fleet.store.list_workers(&Tenants::All, None, 1).await.unwrap()[0].expires_at, expires_at);
     worker.answer = answer;
     assert!(matches!(renew(&fleet.store, &worker).await, Renewal::Renewed { .. }), "it hears by now");
 }
@@ -407,7 +410,7 @@ async fn closed_term_stays_while_it_has_leases_and_for_a_minute() {
     let left: Vec<String> =
         sqlx::query_scalar("SELECT worker FROM terms ORDER BY worker").fetch_all(&fleet.pool).await.unwrap();
     assert_eq!(left, ["alive", "fresh", "with-lease"]);
-    let listed = fleet.store.list_workers(None, 10).await.unwrap();
+    let listed = fleet.store.list_workers(&Tenants::All, None, 10).await.unwrap();
     let listed: Vec<_> = listed.iter().map(|row| (row.worker.as_str(), row.leases)).collect();
     assert_eq!(listed, [("alive", 0), ("with-lease", 1)], "closed ones without leases are over");
     assert!(alive.term > old.term);

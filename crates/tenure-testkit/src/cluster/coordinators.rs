@@ -80,11 +80,16 @@ impl Cluster {
         let log = self.open_log(name)?;
         let answers = fs::File::create(&said).with_context(|| format!("making {}", said.display()))?;
         let coordinator = self.coordinators.get_mut(name).context("no such coordinator")?;
-        let process = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(["coordinator", "--json", "--database-url", &coordinator.database_url])
             .args(["--listen", &listen, "--http", &http])
             .args(&coordinator.arguments)
-            .envs(&self.environment)
+            .envs(&self.environment);
+        if let Some(credential) = &self.credential {
+            credential.give_coordinator(&mut command);
+        }
+        let process = command
             .stdin(Stdio::null())
             .stdout(answers)
             .stderr(log)

@@ -78,12 +78,16 @@ impl Cluster {
             }
             None => Command::new(&self.program),
         };
-        let worker = command
+        command
             .args(["worker", "--name", name, "--data-dir"])
             .arg(self.directory().join(name))
             .args(&launch.arguments)
             .envs(&self.environment)
-            .env("TENURE_ENDPOINT", launch.endpoints.clone().unwrap_or_else(|| self.endpoints()))
+            .env("TENURE_ENDPOINT", launch.endpoints.clone().unwrap_or_else(|| self.endpoints()));
+        if let Some(credential) = &self.credential {
+            credential.give_worker(&mut command);
+        }
+        let worker = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(self.open_log(name)?)

@@ -16,7 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use tracing::info;
 
-use super::{receiver::receive_messages, renewals::Renewals, sender::send_outgoing, unreachable_status};
+use super::{receiver::receive_messages, renewals::Renewals, sender::send_outgoing};
 use crate::{context::WorkerContext, term::HeldTerm};
 
 /// How many messages may lie between the outbox and the connection. More would let output stand before a renewal.
@@ -56,7 +56,7 @@ pub(super) async fn open_stream(
 }
 
 async fn try_open(context: &Arc<WorkerContext>, term: &Arc<HeldTerm>) -> Result<Stream, Status> {
-    let channel = context.endpoints.connect_next().await.map_err(|error| unreachable_status(&error))?;
+    let channel = context.endpoints.connect_next().await?;
     let mut client = WorkerServiceClient::new(channel)
         .max_decoding_message_size(limits::MESSAGE_MAX_BYTES)
         .max_encoding_message_size(limits::MESSAGE_MAX_BYTES);

@@ -16,9 +16,8 @@ use tenure_proto::{
     },
     v1::{self, worker_service_client::WorkerServiceClient},
 };
-use tonic::transport::Channel;
 
-use crate::{run_calls::RunCalls, run_socket::RunStanding};
+use crate::{endpoints::Way, run_calls::RunCalls, run_socket::RunStanding};
 
 /// The last attempt under a key, with what it left.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +41,7 @@ pub(super) async fn read_last(
         secret: Bytes::copy_from_slice(standing.grant.secret.as_bytes()),
         key: key.to_string(),
     };
-    let call = |mut client: WorkerServiceClient<Channel>| {
+    let call = |mut client: WorkerServiceClient<Way>| {
         let request = request.clone();
         async move { client.read_effect(request).await }
     };

@@ -195,6 +195,7 @@ pub(super) fn compose_identity(execution: &Execution) -> ReportIdentity {
         generation: grant.run.generation.0,
         secret: grant.secret.clone(),
         endpoints: execution.context.endpoints.addresses().to_vec(),
+        tls_authority_pem: execution.context.endpoints.authority_pem(),
         ttl_ms: duration_ms(term.ttl()),
     }
 }

@@ -227,6 +227,8 @@ pub struct ReportIdentity {
     pub secret: RunSecret,
     /// Coordinators, tried in turn.
     pub endpoints: Vec<String>,
+    /// Whom to believe where a coordinator speaks TLS; absent: the authorities of the web.
+    pub tls_authority_pem: Option<String>,
     /// The term's time to live: so long the report is repeated.
     pub ttl_ms: u64,
 }

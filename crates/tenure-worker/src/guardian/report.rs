@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 use tenure_core::limits::{GONE_CONNECT_TIMEOUT, GONE_PAUSE_FIRST, GONE_PAUSE_MAX, GONE_REPORT_TIMEOUT};
+use tenure_proto::tls::ClientTls;
 use tenure_proto::v1::worker_service_client::WorkerServiceClient;
 use tenure_proto::v1::{
     ContactLost, IdleTimeout, NotStarted, OwnTimeout, ReportGoneRequest, RunEnd, run_end::How,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tonic::transport::{ClientTlsConfig, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
 use super::control::Control;
@@ -107,7 +108,8 @@ async fn report_within_ttl(identity: &ReportIdentity, request: &ReportGoneReques
         .without_max_times()
         .with_jitter();
     let mut last = String::from("no coordinator answered");
-    let attempts = (|| report_in_turn(&identity.endpoints, request))
+    let tls = ClientTls { ca_pem: identity.tls_authority_pem.clone(), identity_pem: None };
+    let attempts = (|| report_in_turn(&identity.endpoints, &tls, request))
         .retry(pauses)
         .when(|status: &Status| !is_final(status))
         .notify(|status: &Status, _| last = describe(status));
@@ -119,10 +121,14 @@ async fn report_within_ttl(identity: &ReportIdentity, request: &ReportGoneReques
 }
 
 /// One pass over the coordinators: the first answer counts, and a refusal is an answer.
-async fn report_in_turn(endpoints: &[String], request: &ReportGoneRequest) -> Result<(), Status> {
+async fn report_in_turn(
+    endpoints: &[String],
+    tls: &ClientTls,
+    request: &ReportGoneRequest,
+) -> Result<(), Status> {
     let mut last = Status::unavailable("no endpoint is known");
     for endpoint in endpoints {
-        match report_once(endpoint, request).await {
+        match report_once(endpoint, tls, request).await {
             Ok(()) => return Ok(()),
             Err(status) if is_final(&status) => return Err(status),
             Err(status) => last = status,
@@ -131,13 +137,11 @@ async fn report_in_turn(endpoints: &[String], request: &ReportGoneRequest) -> Re
     Err(last)
 }
 
-async fn report_once(endpoint: &str, request: &ReportGoneRequest) -> Result<(), Status> {
+async fn report_once(endpoint: &str, tls: &ClientTls, request: &ReportGoneRequest) -> Result<(), Status> {
     let unusable =
         |error: tonic::transport::Error| Status::unavailable(format!("cannot reach {endpoint}: {error}"));
-    let mut target = Endpoint::from_shared(endpoint.to_owned()).map_err(unusable)?;
-    if endpoint.starts_with("https:") {
-        target = target.tls_config(ClientTlsConfig::new().with_webpki_roots()).map_err(unusable)?;
-    }
+    let target = Endpoint::from_shared(endpoint.to_owned()).map_err(unusable)?;
+    let target = tls.apply(endpoint, target).map_err(unusable)?;
     let channel = target
         .connect_timeout(GONE_CONNECT_TIMEOUT)
         .timeout(GONE_REPORT_TIMEOUT)

@@ -23,10 +23,11 @@ use tenure_proto::{
     },
 };
 use tokio::sync::Mutex;
-use tonic::transport::Channel;
 
 use super::HandlerError;
-use crate::{effect::ensure_beginning, journal::Report, run_calls::RunCalls, run_socket::RunStanding};
+use crate::{
+    effect::ensure_beginning, endpoints::Way, journal::Report, run_calls::RunCalls, run_socket::RunStanding,
+};
 
 /// A step that cannot be: no other run would do better.
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +147,7 @@ impl Steps {
             secret: Bytes::copy_from_slice(self.standing.grant.secret.as_bytes()),
             from_seq,
         };
-        let call = |mut client: WorkerServiceClient<Channel>| {
+        let call = |mut client: WorkerServiceClient<Way>| {
             let request = request.clone();
             async move { client.read_steps(request).await }
         };
