@@ -13,6 +13,7 @@ mod fixture;
 mod bad_input;
 mod chain;
 mod chaos;
+mod compose;
 mod corpus;
 mod credentials;
 mod database;
