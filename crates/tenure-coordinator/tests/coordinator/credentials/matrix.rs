@@ -253,7 +253,9 @@ struct Caller {
 }
 
 impl Caller {
-    /// What is declared for a cell. Provokes `SCOPE_MISSING`.
+    /// What is declared for a cell.
+    ///
+    /// Provokes `SCOPE_MISSING`.
     fn expected(&self, row: &Row) -> Answer {
         let granted = if self.foreign { row.foreign } else { row.own };
         match (row.needs, self.turned_away) {
