@@ -81,12 +81,18 @@ pub(super) fn release_lost_grant(parts: &Parts, attached: &Arc<Attached>, run: R
     parts.tasks.spawn(async move {
         match settle_disowned(&task_parts, &attached, &run).await {
             Ok(Some(seq)) => {
-                tracing::info!(worker = %attached.worker, %run, %seq, "a lost grant was given back")
+                tracing::info!(
+                    worker = %attached.worker, job = %run.job, run = %run.run, epoch = %run.epoch, %seq,
+                    "a lost grant was given back"
+                )
             }
             Ok(None) => {}
             // It is named again with the next renewal.
             Err(error) => {
-                tracing::warn!(worker = %attached.worker, %run, %error, "a lost grant was not given back")
+                tracing::warn!(
+                    worker = %attached.worker, job = %run.job, run = %run.run, epoch = %run.epoch, %error,
+                    "a lost grant was not given back"
+                )
             }
         }
     });

@@ -71,7 +71,11 @@ fn answer(Late { report, answer }: Late, kept: Result<(), StoreError>) {
         Ok(()) => {}
         Err(error @ StoreError::Data { .. }) => {
             let error = chain(&error);
-            tracing::error!(run = %report.run, n = report.n, error, "outcomes that came too late could not be kept");
+            let run = &report.run;
+            tracing::error!(
+                job = %run.job, run = %run.run, epoch = %run.epoch, n = report.n, error,
+                "outcomes that came too late could not be kept"
+            );
         }
         Err(error) => return fail(Work::Report(report), LaneError::Store(Arc::new(error))),
     }
