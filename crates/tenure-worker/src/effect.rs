@@ -101,7 +101,7 @@ impl RunEffects {
         requests: Streaming<PerformEffectRequest>,
         peer: Option<UCred>,
     ) -> Answers {
-        self.take_words(Words::Program(requests), peer)
+        self.take_words(Words::Program(Box::new(requests)), peer)
     }
 
     /// The same for a function of this program, which says what it has to say over the sender, and is gone once that is

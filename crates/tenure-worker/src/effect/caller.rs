@@ -34,7 +34,7 @@ impl From<Refusal> for Stop {
 #[derive(Debug)]
 pub(super) enum Words {
     /// A program that speaks to the run's socket.
-    Program(Streaming<PerformEffectRequest>),
+    Program(Box<Streaming<PerformEffectRequest>>),
     /// A function of this program: nothing of what it performs is a process of its own.
     Function(mpsc::Receiver<Said>),
 }
