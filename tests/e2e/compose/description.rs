@@ -116,6 +116,6 @@ impl Service {
 
 fn read_entry_point() -> Vec<String> {
     let dockerfile = fs::read_to_string(repository().join("deploy/docker/Dockerfile")).unwrap();
-    let last = dockerfile.lines().filter_map(|line| line.strip_prefix("ENTRYPOINT ")).last();
+    let last = dockerfile.lines().filter_map(|line| line.strip_prefix("ENTRYPOINT ")).next_back();
     serde_json::from_str(last.expect("the image has an entry point")).unwrap()
 }
