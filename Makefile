@@ -62,8 +62,8 @@ fuzz: have-postgres ## bytes, messages and fleet files that are nearly right, fo
 	cargo run --quiet --bin fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 chaos-clients: have-postgres ## what 300 clients without a credential cost a valid one (CLIENTS=…, CALLS=…)
-	cargo build --bin tenure --bin chaos-clients
-	cargo run --quiet --bin chaos-clients -- $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(CALLS),--calls $(CALLS))
+	cargo build --release --bin tenure --bin chaos-clients
+	"$(CARGO_TARGET_DIR)/release/chaos-clients" $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(CALLS),--calls $(CALLS))
 
 bench: have-postgres ## what a fleet does a second, beside what its own database does; fails where a bar is missed
 	cargo build --release --bin tenure --bin tenure-bench

@@ -8,7 +8,7 @@ use tenure_testkit::{Cluster, wait_for};
 
 use crate::fixture::{Fleet, PATIENCE, program};
 
-/// Whatever it can see of its surroundings: its environment, that of its parent, and everybody's arguments.
+/// Whatever it can see of its surroundings: its environment, that of its parent, and the arguments of all that it sees.
 const NOSY: &str = r#"
 [agents.nosy]
 script = """
@@ -59,13 +59,25 @@ async fn a_token_is_in_no_log_record_output_error_argument_or_environment() {
     let job = fleet.submit("nosy", "");
     fleet.wait_for_state(job, "succeeded").await;
     let output = fleet.cluster.run(&["output", &job.to_string()]).unwrap();
-    assert!(output.contains("TENURE_SOCKET") && output.contains("coordinator --json"), "{output}");
+    assert!(output.contains("TENURE_SOCKET") && output.contains("/script"), "{output}");
     let journal = fleet.cluster.run(&["journal", &job.to_string(), "--json"]).unwrap();
     assert!(journal.contains("authenticated") && journal.contains("cluster"), "{journal}");
     let token = fleet.cluster.token().unwrap().to_owned();
     let secret = secret_of(&token);
     let in_hex = hex::encode(secret);
     let mut places = vec![("output", output), ("journal", journal), ("database", read_tables(&fleet).await)];
+    let of_process = |pid, what| {
+        let held = fs::read(format!("/proc/{pid}/{what}")).unwrap();
+        String::from_utf8_lossy(&held).into_owned()
+    };
+    let (coordinator, worker) =
+        (fleet.cluster.coordinator_pid("c1").unwrap(), fleet.cluster.worker_pid("w1").unwrap());
+    for (pid, verb) in [(coordinator, "coordinator"), (worker, "worker")] {
+        let arguments = of_process(pid, "cmdline");
+        assert!(arguments.contains(verb), "{arguments}");
+        places.push(("arguments", arguments));
+        places.push(("environment", of_process(pid, "environ")));
+    }
     for name in ["c1", "w1"] {
         let log = fs::read_to_string(fleet.cluster.log_path(name)).unwrap();
         assert!(log.contains("TRACE"), "{name} logs little");
