@@ -96,7 +96,7 @@ async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPag
 /// coordinator takes as many connections as there is room for.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit.clone() });
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if let Err(error) = raised {
         tracing::warn!(%error, files = ?limit.current, "the number of open files could not be raised");
     }

@@ -121,7 +121,7 @@ mod tests {
         let (_, first) = issue(1);
         replace(&write_token(&first));
         let (mut file, tokens) = TokenFile::open(path.clone()).await.unwrap();
-        assert_eq!(tokens, [first.clone()]);
+        assert_eq!(tokens.as_slice(), std::slice::from_ref(&first));
         assert_eq!(file.read_changed().await.unwrap(), None);
         replace("no tokens");
         assert!(matches!(file.read_changed().await, Err(TokenFileError::Invalid { .. })));

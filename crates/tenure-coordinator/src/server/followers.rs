@@ -70,8 +70,11 @@ pub(crate) struct Reader<T> {
 /// The end of a stream: room for its reason, which is never waited for. It may be ended by whoever sends, or from outside;
 /// the first reason stands.
 pub(crate) struct StreamEnd<T> {
-    room: Arc<Mutex<Option<mpsc::OwnedPermit<Result<T, Status>>>>>,
+    room: Arc<Mutex<Option<Room<T>>>>,
 }
+
+/// Room for one message.
+type Room<T> = mpsc::OwnedPermit<Result<T, Status>>;
 
 impl<T> Clone for StreamEnd<T> {
     fn clone(&self) -> Self {

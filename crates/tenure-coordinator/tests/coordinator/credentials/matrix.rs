@@ -269,7 +269,7 @@ impl Caller {
 
 /// Everybody who calls: with each scope for either tenant, and in each way in which a credential can be none.
 async fn gather_callers(scene: &mut Scene) -> Vec<Caller> {
-    let mut wanted: Vec<(String, (Token, _), Option<Scope>, bool, Option<Reason>)> = Vec::new();
+    let mut wanted = Vec::new();
     for scope in Scope::ALL {
         wanted.push((format!("acme {scope}"), issue("acme", &[scope]), Some(scope), false, None));
         wanted.push((format!("other {scope}"), issue("other", &[scope]), Some(scope), true, None));
@@ -315,7 +315,6 @@ async fn make_things(scene: &Scene, every: &Token) -> (Things, Worker) {
         chunk: 0,
         stream: v1::OutputStream::Stdout.into(),
         bytes: "a secret of acme".into(),
-        ..Default::default()
     };
     worker.say(v1::attach_request::Message::WriteOutput(output)).await;
     worker

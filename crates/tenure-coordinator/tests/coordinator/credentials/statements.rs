@@ -50,7 +50,7 @@ async fn no_statement_reaches_the_database_for_calls_without_a_credential() {
     let (_twin, twin_pool) = start_counted(&server).await;
     let (unknown, _) = issue("acme", &tenure_core::credential::Scope::ALL);
     let caller = |number: usize| {
-        let token = (number % 2 == 0).then_some(&unknown);
+        let token = number.is_multiple_of(2).then_some(&unknown);
         // Each has a connection of its own.
         call_all(open_way(&scene.coordinator, CallerMetadata::new(token, None)))
     };
