@@ -147,12 +147,11 @@ async fn a_grant_in_the_hands_of_a_frozen_coordinator_comes_too_late_when_it_tha
     wait_until_claimed_at_once(&fleet).await;
 
     // The claim is committed, and c1 is frozen before it hears of that.
-    let mut lock = fleet.cluster.database.begin().await.unwrap();
-    sqlx::query("LOCK TABLE leases IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    close_gate(&fleet).await;
     let mut submitting = fleet.begin_to_submit("c1", "patient");
-    wait_for_blocked_submission(&fleet).await;
+    wait_for_submission_at_gate(&fleet).await;
     fleet.cluster.freeze_coordinator("c1").unwrap();
-    lock.rollback().await.unwrap();
+    open_gate(&fleet).await;
     let job = wait_for_lease(&fleet).await;
     let granted = format!("granted a run job={job}");
     assert!(!fleet.log("c1").contains(&granted));
@@ -197,16 +196,35 @@ async fn wait_until_claimed_at_once(fleet: &Fleet) {
     .await;
 }
 
-async fn wait_for_blocked_submission(fleet: &Fleet) {
-    wait_for("the submission to wait for a lock", PATIENCE, async || {
-        let blocked: i64 = sqlx::query_scalar(
+/// From now on claims wait inside their statement. A lock would not do: the database gives up waiting for one after a second,
+/// and a test on a busy machine is slower.
+async fn close_gate(fleet: &Fleet) {
+    let gate = "
+        CREATE TABLE gate (closed boolean);
+        INSERT INTO gate VALUES (true);
+        CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                WHILE EXISTS (SELECT FROM gate) LOOP PERFORM pg_sleep(0.01); END LOOP;
+                RETURN NEW;
+            END $$;
+        CREATE TRIGGER wait_at_gate BEFORE INSERT OR UPDATE ON leases FOR EACH ROW EXECUTE FUNCTION wait_at_gate();";
+    sqlx::raw_sql(gate).execute(&fleet.cluster.database).await.unwrap();
+}
+
+async fn open_gate(fleet: &Fleet) {
+    sqlx::query("DELETE FROM gate").execute(&fleet.cluster.database).await.unwrap();
+}
+
+async fn wait_for_submission_at_gate(fleet: &Fleet) {
+    wait_for("the submission to be claimed", PATIENCE, async || {
+        let waiting: i64 = sqlx::query_scalar(
             "SELECT count(pid) FROM pg_stat_activity
-             WHERE wait_event_type = 'Lock' AND query LIKE '-- Stores a batch of submissions%' AND pid <> pg_backend_pid()",
+             WHERE wait_event = 'PgSleep' AND query LIKE '-- Stores a batch of submissions%' AND pid <> pg_backend_pid()",
         )
         .fetch_one(&fleet.cluster.database)
         .await
         .unwrap();
-        if blocked > 0 { Ok(()) } else { Err("none") }
+        if waiting > 0 { Ok(()) } else { Err("none") }
     })
     .await;
 }
