@@ -177,7 +177,7 @@ impl RunContext {
     /// ```
     ///
     /// # Errors
-    /// What `work` returns as its error: the step is not finished then. A [`StepError`], which is final: the name is none or
+    /// What `work` returns as its error: the step is not finished then. A [`StepError`](super::StepError), which is final: the name is none or
     /// was used before in this run, what it returned is too large, or what is recorded is not of the type that is asked for.
     /// A refusal ([`HandlerError::refusal`]): the run was asked to end, the deadline is reached, or another worker holds the
     /// job.
