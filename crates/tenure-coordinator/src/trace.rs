@@ -11,7 +11,6 @@ use tenure_core::{
     plan::JobFacts,
     record::RecordKind,
     refusal::Refusal,
-    run_ref::RunRef,
     trace::{SpanId, TraceContext},
 };
 use tenure_store::{NewJob, Submitted};
@@ -81,13 +80,7 @@ async fn write_lost_run(parts: &Parts, facts: &JobFacts, end: &'static str) -> R
         }
     }
     let (Some(context), Some(cause)) = (context, cause) else { return Ok(()) };
-    let run = RunRef {
-        tenant: facts.tenant.clone(),
-        job: facts.job,
-        epoch: lease.run_epoch,
-        run: facts.run,
-        generation: facts.generation,
-    };
+    let run = facts.leased_run(lease);
     spans().record(context.sampled, || {
         RunSpan {
             context,

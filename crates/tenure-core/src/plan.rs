@@ -13,6 +13,7 @@ use crate::{
     job::State,
     record::Draft,
     recovery::{Interruption, RecoveryPolicy},
+    run_ref::RunRef,
 };
 
 /// What is known of a job, read in one statement.
@@ -68,6 +69,20 @@ pub struct JobFacts {
     pub generation: Generation,
     /// The database's clock when this was read.
     pub now: Timestamp,
+}
+
+impl JobFacts {
+    /// The run that a lease of this job was granted for.
+    #[must_use]
+    pub fn leased_run(&self, lease: &LeaseFacts) -> RunRef {
+        RunRef {
+            tenant: self.tenant.clone(),
+            job: self.job,
+            epoch: lease.run_epoch,
+            run: self.run,
+            generation: self.generation,
+        }
+    }
 }
 
 /// A lease: there is one while a job has an unsettled run, or one whose child is not known to be gone.

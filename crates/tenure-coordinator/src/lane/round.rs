@@ -11,7 +11,6 @@ use std::{
 use tenure_core::{
     plan::{JobFacts, ReadyChange},
     record::NOTICE_KINDS,
-    run_ref::RunRef,
 };
 use tenure_store::{Append, AppendOutcome, StoreError};
 
@@ -220,14 +219,7 @@ fn order_for_holder(facts: &JobFacts, append: &Append) -> Option<RaisedOrder> {
     } else {
         return None;
     };
-    let run = RunRef {
-        tenant: facts.tenant.clone(),
-        job: facts.job,
-        epoch: lease.run_epoch,
-        run: facts.run,
-        generation: facts.generation,
-    };
-    Some(RaisedOrder { worker: lease.worker.clone(), term: lease.term, run, kind })
+    Some(RaisedOrder { worker: lease.worker.clone(), term: lease.term, run: facts.leased_run(lease), kind })
 }
 
 /// A report that the database will never take is refused, or its worker would send it again for ever: its data, or a second
