@@ -360,7 +360,8 @@ pub const TOKENS_FILE_POLL: Duration = Duration::from_secs(1);
 pub const TOKENS_DATABASE_POLL: Duration = Duration::from_secs(5);
 /// How often the credential of a stream is looked at again.
 pub const CREDENTIAL_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long the refusal of a call without a valid credential is held back, so that whoever asks in a loop costs little.
+/// How long the refusal of a call without a valid credential is held back, up to half of it shorter or longer, so that whoever
+/// asks in a loop costs little.
 pub const UNAUTHENTICATED_PAUSE: Duration = Duration::from_secs(1);
 /// Such refusals that are held back at the same time; beyond them they are given at once.
 pub const UNAUTHENTICATED_HELD_MAX: usize = 4_096;

@@ -176,7 +176,8 @@ impl TurnedAway {
         self.tell();
         // Beyond the bound they are answered at once: what is held costs memory.
         if let Ok(_held) = self.held.try_acquire() {
-            tokio::time::sleep(UNAUTHENTICATED_PAUSE).await;
+            // Of different length each time, or a crowd that was refused at once would come back at once.
+            tokio::time::sleep(UNAUTHENTICATED_PAUSE.mul_f64(rand::random_range(0.5..1.5))).await;
         }
     }
 
