@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
+use tenure_testkit::find_program;
 
 use crate::{
     report::Report,
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
 
 fn run_rows(arguments: &Arguments) -> Result<bool> {
     let chosen = choose_rows(arguments)?;
-    let program = std::env::current_exe()?.with_file_name("tenure");
+    let program = find_program("tenure")?;
     let setting =
         Setting { seed: arguments.seed.unwrap_or_else(rand::random), short: arguments.short, program };
     println!("seed {}", setting.seed);

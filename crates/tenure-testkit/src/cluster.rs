@@ -6,12 +6,13 @@
 //! also when a test panics; two clusters at once share nothing. It has no part in the work: what a cluster does not do, a
 //! user's fleet would not do either.
 //!
-//! Neighbours: `coordinators`, `workers` and `database` start and harm one kind of part each; `credential` is with what they call; `processes` looks at the
-//! system; `tenure-postgres` runs the server.
+//! Neighbours: `coordinators`, `workers` and `database` start and harm one kind of part each; `credential` is with what they call; `jobs` asks
+//! about jobs; `processes` looks at the system; `tenure-postgres` runs the server.
 
 mod coordinators;
 mod credential;
 mod database;
+mod jobs;
 mod workers;
 
 use std::{

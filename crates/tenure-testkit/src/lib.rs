@@ -18,6 +18,7 @@ mod host;
 mod ledger;
 mod peer;
 mod processes;
+mod programs;
 mod proxy;
 mod recovery;
 mod template;
@@ -38,6 +39,7 @@ pub use ledger::{Behaviour, Entry, Ledger, LedgerClient, LedgerError, Posted, re
 pub use nix::unistd::Pid;
 pub use peer::{Answered, Call, PREFACE, Peer, announce_message, frame_message, read_to_close, throw_bytes};
 pub use processes::{descendants_of, guardians_of};
+pub use programs::find_program;
 pub use proxy::{Proxy, Treatment, Way};
 pub use recovery::{Fault, Recoveries, Spread, measure_recoveries, now_ns};
 pub use wait::wait_for;

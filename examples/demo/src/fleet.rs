@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tenure_testkit::{Answer, Cluster, Heartbeats, Ledger, Proxy, Submitted};
+use tenure_testkit::{Answer, Cluster, Heartbeats, Ledger, Proxy, Submitted, find_program};
 use uuid::Uuid;
 
 use crate::repository::Repository;
@@ -47,7 +47,7 @@ impl Fleet {
         for name in ["heartbeats", "gates", "noted"] {
             fs::create_dir(directory.join(name))?;
         }
-        let program = std::env::current_exe()?.with_file_name("tenure");
+        let program = find_program("tenure")?;
         let mut cluster = Cluster::start(program).await?;
         cluster.start_coordinator("c2").await?;
         let proxy = Proxy::start(cluster.coordinator_address("c2")?).await?;
@@ -68,7 +68,7 @@ impl Fleet {
         let mut file: toml::Table = toml::from_str(include_str!("../fleet.toml"))?;
         let env =
             file["agents"]["release-notes"]["env"].as_table_mut().context("the fleet file has no env")?;
-        let ledger_program = std::env::current_exe()?.with_file_name("tenure-ledger");
+        let ledger_program = find_program("tenure-ledger")?;
         for (name, value) in [
             ("REMOTE", repository.path().display().to_string()),
             ("HEARTBEATS", self.heartbeats().directory().display().to_string()),

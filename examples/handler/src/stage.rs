@@ -9,13 +9,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use serde_json::Value;
-use tenure_testkit::{Cluster, wait_for};
+use tenure_testkit::{Cluster, find_program, wait_for};
 
 use crate::orders::{Fulfilled, Order, VERSION};
 
@@ -38,7 +37,7 @@ impl Stage {
     /// # Errors
     /// A process does not start, or a file cannot be written.
     pub async fn start(ttl_s: u64) -> Result<Self> {
-        let cluster = Cluster::start(find_beside("tenure")?).await?;
+        let cluster = Cluster::start(find_program("tenure")?).await?;
         let world = cluster.directory().join("world");
         fs::create_dir(&world)?;
         let fleet = cluster.directory().join("fleet.toml");
@@ -56,7 +55,7 @@ impl Stage {
     /// It does not start.
     pub fn start_worker(&mut self, name: &str) -> Result<()> {
         let log = File::create(self.cluster.directory().join(format!("{name}.log")))?;
-        let worker = Command::new(find_beside("order-worker")?)
+        let worker = Command::new(find_program("order-worker")?)
             .args([name, &self.cluster.endpoints()])
             .arg(self.cluster.directory().join(name))
             .arg(self.ttl_s.to_string())
@@ -87,10 +86,11 @@ impl Stage {
     /// Waits until the job's present run has paid and waits for its approval. Returns its worker.
     pub async fn wait_until_paid(&self, job: &str) -> String {
         wait_for("the order to be paid", PATIENCE, async || {
-            let journal = self.journal(job).map_err(|error| error.to_string())?;
+            let journal = self.cluster.journal(job).map_err(|error| error.to_string())?;
             let paid =
                 journal.iter().filter(|record| record["value"] == "paid; waiting for the approval").count();
-            let holder = self.job(job).map_err(|error| error.to_string())?["holder"]["worker"].clone();
+            let holder =
+                self.cluster.job(job).map_err(|error| error.to_string())?["holder"]["worker"].clone();
             match holder.as_str() {
                 Some(holder) if paid > 0 => Ok(holder.to_owned()),
                 _ => Err(format!("{paid} payments, held by {holder}")),
@@ -167,21 +167,8 @@ impl Stage {
     /// # Errors
     /// The result cannot be read.
     pub async fn wait_for_success(&self, job: &str) -> Result<Fulfilled> {
-        wait_for("the order to be fulfilled", PATIENCE, async || {
-            let state = self.job(job).map_err(|error| error.to_string())?["state"].clone();
-            if state == "succeeded" { Ok(()) } else { Err(state.to_string()) }
-        })
-        .await;
+        self.cluster.wait_for_state(job, "succeeded", PATIENCE).await;
         Ok(serde_json::from_str(&self.cluster.run(&["result", job])?)?)
-    }
-
-    /// The records of a job, as `tenure journal --json` gives them.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub fn journal(&self, job: &str) -> Result<Vec<Value>> {
-        let lines = self.cluster.run(&["--json", "journal", job])?;
-        Ok(lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
     }
 
     /// How many records of a kind a job has.
@@ -189,7 +176,7 @@ impl Stage {
     /// # Errors
     /// They cannot be read.
     pub fn count_records(&self, job: &str, kind: &str) -> Result<usize> {
-        Ok(self.journal(job)?.iter().filter(|record| record["kind"] == kind).count())
+        Ok(self.cluster.journal(job)?.iter().filter(|record| record["kind"] == kind).count())
     }
 
     /// The lines of a file of the world.
@@ -197,10 +184,6 @@ impl Stage {
     pub fn lines(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.world.join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
-    }
-
-    fn job(&self, job: &str) -> Result<Value> {
-        Ok(serde_json::from_str(&self.cluster.run(&["--json", "job", job])?)?)
     }
 }
 
@@ -212,17 +195,6 @@ impl Drop for Stage {
             let _ = worker.wait();
         }
     }
-}
-
-/// A program that was built beside this one.
-fn find_beside(name: &str) -> Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let mut directories = own.ancestors().skip(1).take(2);
-    let found =
-        directories.find_map(|directory| Some(directory.join(name)).filter(|program| program.is_file()));
-    let found = found.with_context(|| format!("{name} is not built: cargo build --bin {name}"))?;
-    ensure!(found.is_file(), "{} is no file", found.display());
-    Ok(found)
 }
 
 /// Children of any thread of a process, by their own word.
