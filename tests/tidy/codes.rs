@@ -6,7 +6,10 @@
 //! `RUN_OVER`.``, and names the code again where it asserts it. The sentence may also stand on a function that a test calls.
 //! Neighbours: `errors` (how refusals are worded).
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use regex::Regex;
 
@@ -16,6 +19,17 @@ const REASONS: &str = "crates/tenure-core/src/reason.rs";
 /// The one table to gRPC, which names every code and returns none.
 const TABLE: &str = "crates/tenure-proto/src/status.rs";
 const DOCUMENT: &str = "docs/operate/errors.md";
+
+// Every file is searched with each of these: compiling them is what would take the time.
+static PROVOKES: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?m)^(?P<indent> *)/// Provokes (?P<codes>`[^\n]*)\.\n(?P<head>(?: *(?:///|#\[|//)[^\n]*\n)*) *(?:pub\(crate\) )?(?:async )?fn (?P<name>\w+)",
+    )
+    .unwrap()
+});
+static QUOTED_CODE: LazyLock<Regex> = LazyLock::new(|| Regex::new("`([A-Z][A-Z0-9_]+)`").unwrap());
+static RETURNED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"\bReason::(?P<variant>\w+)|"(?P<code>[A-Z][A-Z0-9_]+)""#).unwrap());
 
 /// A code and the name of its variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +41,16 @@ struct Code {
 impl Code {
     /// Whether a text names it: as the variant, or as programs see it.
     fn is_named_in(&self, text: &str) -> bool {
-        let variant = Regex::new(&format!(r"\bReason::{}\b", self.variant)).unwrap();
-        let code = Regex::new(&format!(r"\b{}\b", self.code)).unwrap();
-        variant.is_match(text) || code.is_match(text)
+        has_word(text, &format!("Reason::{}", self.variant)) || has_word(text, &self.code)
     }
+}
+
+/// Whether `word` stands in the text with no part of another word beside it.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(start, _)| {
+        !text[..start].ends_with(is_part) && !text[start + word.len()..].starts_with(is_part)
+    })
 }
 
 /// A function in test code that says what it provokes.
@@ -67,12 +87,8 @@ fn check_explanations(codes: &[Code], document: &File) -> Vec<String> {
 
 fn read_provocations(file: &File) -> Vec<Provocation> {
     let text = file.test_part();
-    let said = Regex::new(
-        r"(?m)^(?P<indent> *)/// Provokes (?P<codes>`[^\n]*)\.\n(?P<head>(?: *(?:///|#\[|//)[^\n]*\n)*) *(?:pub\(crate\) )?(?:async )?fn (?P<name>\w+)",
-    )
-    .unwrap();
-    let code = Regex::new("`([A-Z][A-Z0-9_]+)`").unwrap();
-    said.captures_iter(text)
+    PROVOKES
+        .captures_iter(text)
         .map(|found| {
             let start = found.get(0).unwrap().end();
             let end = text[start..].find(&format!("\n{}}}", &found["indent"])).unwrap_or(0);
@@ -81,7 +97,7 @@ fn read_provocations(file: &File) -> Vec<Provocation> {
             let called = text.matches(&format!("{name}(")).count() > 1;
             Provocation {
                 place: format!("{}: {name}", file.path),
-                codes: code.captures_iter(&found["codes"]).map(|found| found[1].to_owned()).collect(),
+                codes: QUOTED_CODE.captures_iter(&found["codes"]).map(|found| found[1].to_owned()).collect(),
                 body: text[start..start + end].to_owned(),
                 runs: is_test || called,
             }
@@ -116,19 +132,17 @@ fn check_provocations(codes: &[Code], files: &[File]) -> Vec<String> {
 }
 
 fn check_life(codes: &[Code], files: &[File]) -> Vec<String> {
-    let product: Vec<&str> = files
-        .iter()
-        .filter(|file| {
-            file.is_rust() && file.path.starts_with("crates/") && file.path != REASONS && file.path != TABLE
-        })
-        .map(File::production)
+    let product = files.iter().filter(|file| {
+        file.is_rust() && file.path.starts_with("crates/") && file.path != REASONS && file.path != TABLE
+    });
+    let returned: BTreeSet<&str> = product
+        .flat_map(|file| RETURNED.captures_iter(file.production()))
+        .filter_map(|found| found.name("variant").or(found.name("code")))
+        .map(|name| name.as_str())
         .collect();
     codes
         .iter()
-        .filter(|code| {
-            let returned = Regex::new(&format!(r#"\bReason::{}\b|"{}""#, code.variant, code.code)).unwrap();
-            !product.iter().any(|text| returned.is_match(text))
-        })
+        .filter(|code| !returned.contains(&*code.variant) && !returned.contains(&*code.code))
         .map(|code| format!("{REASONS}: nothing returns {}", code.code))
         .collect()
 }
