@@ -231,6 +231,39 @@ async fn a_trace_that_is_not_recorded_reaches_the_child_and_no_collector() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_job_ended_elsewhere_while_its_worker_was_frozen_has_one_span() {
+    let mut seen = SeenFleet::start().await;
+    let job = seen.submit(SUBMITTED);
+    wait_for_line(&seen.fleet.shared().join("began")).await;
+    let frozen = seen.fleet.wait_for_holder(job).await;
+    seen.fleet.cluster.freeze_worker(&frozen).unwrap();
+    seen.fleet.wait_for_state(job, "succeeded").await;
+    seen.fleet.cluster.thaw_worker(&frozen).unwrap();
+    let page = seen.worker_pages[usize::from(frozen == "w2")].clone();
+    wait_for("the frozen worker to count its run as fenced", PATIENCE, async || {
+        let page = get(&page, "/metrics").await;
+        let counted = page.lines().any(|line| {
+            line.starts_with("tenure_run_duration_seconds_count{") && line.contains("end=\"fenced\"")
+        });
+        if counted { Ok(()) } else { Err(page) }
+    })
+    .await;
+    // What it had to send it has sent when it has ended.
+    seen.fleet.cluster.stop_worker(&frozen).await.unwrap();
+    seen.collector
+        .wait_for_span("the second run", PATIENCE, |span| {
+            span.attribute("tenure.run") == "2" && span.name == "run"
+        })
+        .await;
+    let mut runs = seen.collector.spans();
+    runs.retain(|span| span.name == "run");
+    let mut written: Vec<_> =
+        runs.iter().map(|span| (span.attribute("tenure.run"), span.service.as_str())).collect();
+    written.sort_unstable();
+    assert_eq!(written, [("1", "tenure-coordinator"), ("2", "tenure-worker")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_whose_collector_never_answers_serves_and_ends() {
     // The kernel takes the connections, and nobody reads them.
     let black_hole = TcpListener::bind("127.0.0.1:0").unwrap();
