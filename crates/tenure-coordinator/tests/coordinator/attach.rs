@@ -24,6 +24,28 @@ async fn a_later_attach_of_the_same_term_displaces_the_first() {
 }
 
 #[tokio::test]
+async fn a_stream_that_withdrew_its_credits_gets_no_grant_for_a_waiting_job() {
+    let fleet = Fleet::start().await;
+    let mut leaving = Worker::start(&fleet, "leaving", 2).await;
+    leaving.say(Request::Credits(v1::Credits { more: 0, withdrawn: true })).await;
+    // What comes after it on the stream is void as well. The messages of a stream are taken in turn, so a renewal that is
+    // answered says that they were taken.
+    leaving.want(1).await;
+    leaving.renew(None).await;
+    let waiting = fleet.submit("plain").await;
+    leaving.want(1).await;
+    leaving.renew(None).await;
+    let mut staying = Worker::start(&fleet, "staying", 1).await;
+    assert_eq!(staying.hear_grant().await.run.unwrap().job_id, waiting);
+    assert_eq!(leaving.grants_so_far().await, 0);
+    // It holds for the stream, and the next one of the same worker is granted what it wants.
+    let next = fleet.submit("plain").await;
+    let mut again = Worker::attach(&fleet.channel, &leaving.registration).await.unwrap();
+    again.want(1).await;
+    assert_eq!(again.hear_grant().await.run.unwrap().job_id, next);
+}
+
+#[tokio::test]
 async fn an_attach_elsewhere_displaces_the_first_at_its_next_renewal() {
     let fleet = Fleet::start().await;
     let (_other, channel) = fleet.start_another().await;
