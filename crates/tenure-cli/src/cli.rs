@@ -150,7 +150,7 @@ impl Verb {
             Self::Undecided(args) => context.wait_for(effects::list_undecided(context, args)),
             Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),
-            Self::Ping(args) => context.wait_for(ping::ping_coordinator(context, args)),
+            Self::Ping(args) => context.wait_for(ping::ping(context, args)),
             Self::Note(args) => context.wait_for(in_run::write_note(context, args)),
             Self::Effect(args) => context.wait_for(effect::perform_effect(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),

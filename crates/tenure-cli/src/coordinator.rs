@@ -17,6 +17,7 @@ use crate::{
     context::Context,
     database::{DatabaseArgs, ListenerArgs, add_next},
     failure::Failure,
+    host_name::name_of_coordinator,
     logging::{LoggingArgs, start_telemetry},
     probes,
     relative::parse_span,
@@ -52,7 +53,8 @@ pub(crate) struct CoordinatorArgs {
 }
 
 pub(crate) async fn run_coordinator(context: &Context, args: CoordinatorArgs) -> Result<(), Failure> {
-    let telemetry = start_telemetry(&args.logging, "tenure-coordinator", args.listen.to_string(), true)?;
+    let instance = name_of_coordinator(args.listen);
+    let telemetry = start_telemetry(&args.logging, "tenure-coordinator", instance, true)?;
     let served = serve(context, args, telemetry.metrics_page()).await;
     telemetry.shutdown().await;
     served

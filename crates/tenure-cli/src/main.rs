@@ -23,6 +23,7 @@ mod init;
 
 mod coordinator;
 mod dev;
+mod host_name;
 mod logging;
 mod migrate;
 mod probes;

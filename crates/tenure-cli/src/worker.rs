@@ -11,6 +11,7 @@ use crate::{
     context::Context,
     data_home::find_data_directory,
     failure::Failure,
+    host_name::name_of_host,
     logging::{LoggingArgs, start_telemetry},
     probes,
     relative::parse_span,
@@ -51,7 +52,7 @@ pub(crate) struct WorkerArgs {
 }
 
 pub(crate) async fn run_worker(context: &Context, args: WorkerArgs) -> Result<(), Failure> {
-    let name = args.name.clone().unwrap_or_else(name_of_host);
+    let name = args.name.clone().unwrap_or_else(|| name_of_host("worker"));
     let telemetry = start_telemetry(&args.logging, "tenure-worker", name.clone(), args.http.is_some())?;
     let served = serve(context, args, name, telemetry.metrics_page()).await;
     telemetry.shutdown().await;
@@ -90,19 +91,6 @@ async fn serve(
         tokio::spawn(probes::serve(listener, page, not_ready));
     }
     running.serve_until_signalled().await.map_err(|error| explain_serve(&error))
-}
-
-/// The host's name, without what a worker's name may not have.
-fn name_of_host() -> String {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let name: String = host
-        .chars()
-        .filter(allowed)
-        .skip_while(|c| !c.is_ascii_alphanumeric())
-        .take(limits::NAME_MAX_BYTES)
-        .collect();
-    if name.is_empty() { "worker".to_owned() } else { name }
 }
 
 fn explain_start(error: &StartError) -> Failure {

@@ -26,7 +26,7 @@ const SCOPE: &str = "tenure";
 pub struct TelemetryOptions {
     /// The name of the service, where OTEL_SERVICE_NAME gives no other.
     pub service: &'static str,
-    /// What tells this instance from others: the name of a worker, the address of a coordinator.
+    /// What tells this instance from others: the name of a worker, host and port of a coordinator.
     pub instance: String,
     /// What is logged, in the form of `tracing_subscriber::EnvFilter`.
     pub log_filter: String,

@@ -1,7 +1,12 @@
 //! What keeps a coordinator or a worker from starting, before any database is asked. What its database keeps it from is
 //! tested end to end.
 
-use crate::program::run;
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
+use crate::program::{nobody, run, tenure};
 
 /// An address of a database that nobody has; it is asked for last.
 const NOWHERE: &str = "postgres://tenure:hunter2@127.0.0.1:9/tenure";
@@ -96,4 +101,26 @@ fn a_worker_that_cannot_be_is_refused() {
 fn a_log_filter_that_cannot_be_read_is_refused() {
     let ended = run(&["--json", "worker", "--log", "a=b=c"]);
     assert_eq!((ended.code, ended.error()["code"].as_str()), (1, Some("INVALID_ARGUMENT")), "{ended:?}");
+}
+
+#[test]
+fn a_worker_that_no_coordinator_attached_is_not_ready_and_says_why() {
+    let address = nobody().replace("http://", "");
+    let ask = || run(&["--json", "ping", "--http", &address]);
+    let absent = ask();
+    assert_eq!((absent.code, absent.error()["code"].as_str()), (4, Some("COORDINATOR_UNAVAILABLE")));
+    assert!(absent.error()["message"].as_str().unwrap().contains("Connection refused"), "{absent:?}");
+
+    let directory = tempfile::tempdir().unwrap();
+    let mut worker = tenure(&["worker", "--http", &address, "--endpoint", &nobody()]);
+    worker.arg("--data-dir").arg(directory.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut worker = worker.spawn().unwrap();
+    let said = BufReader::new(worker.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let served = said.take_while(|line| !line.contains("probes and metrics are served")).collect::<Vec<_>>();
+    let unattached = ask();
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    assert_eq!(unattached.code, 4, "{served:?}: {unattached:?}");
+    let message = unattached.error()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("not ready: no coordinator has attached the worker"), "{message}");
 }
