@@ -2,6 +2,7 @@
 //! private PostgreSQL, until jobs have ended that outlived the stop of a worker and of a coordinator. Whether the file is
 //! well formed is checked by `make verify`.
 
+mod credentials_script;
 mod description;
 mod stand;
 
@@ -144,6 +145,9 @@ fn containers_are_confined_and_only_loopback_is_published() {
         } else {
             assert!(service.image.contains(':'), "{name}: {} has no version", service.image);
         }
+        // The database writes its volume, and children of a worker write where they please in its container.
+        let writes = matches!(name.as_str(), "postgres" | "worker");
+        assert_eq!(service.read_only, !writes, "{name}");
         for secret in &service.secrets {
             assert!(file.secrets.contains_key(secret), "{name}: no secret is called {secret}");
         }
@@ -152,7 +156,7 @@ fn containers_are_confined_and_only_loopback_is_published() {
     for (name, secret) in &file.secrets {
         assert_eq!(secret.file, format!("deploy/docker/secrets/{name}"));
         assert!(
-            script.contains(&format!("$secrets/{name}")) || script.contains(&format!("make {name} ")),
+            script.contains(&format!("$secrets/{name}")) || script.contains(&format!("make_secret {name} ")),
             "{name}"
         );
     }
@@ -173,6 +177,9 @@ fn the_collector_takes_what_is_sent_and_serves_what_is_published() {
             }
         }
     }
+    // The exporter debug says at this level what came.
+    let shown = pipelines["traces"]["exporters"].as_array().unwrap().contains(&"debug".into());
+    assert!(shown && configuration["service"]["telemetry"]["logs"]["level"] == "info");
     let port_of = |place: &Value| place.as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let taken = port_of(&configuration["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"]);
     let served = port_of(&configuration["exporters"]["prometheus"]["endpoint"]);

@@ -35,6 +35,8 @@ pub(crate) struct Service {
     pub(crate) security_opt: Vec<String>,
     #[serde(default)]
     pub(crate) cap_drop: Vec<String>,
+    #[serde(default)]
+    pub(crate) read_only: bool,
     pub(crate) healthcheck: Option<HealthCheck>,
     pub(crate) stop_signal: Option<String>,
     pub(crate) stop_grace_period: Option<String>,

@@ -32,8 +32,10 @@ pub(crate) struct Stand {
     /// In place of the collector.
     pub(crate) collector: Collector,
     running: BTreeMap<String, Child>,
-    /// gRPC and HTTP of each coordinator.
-    ports: BTreeMap<&'static str, (u16, u16)>,
+    /// gRPC of each coordinator.
+    ports: BTreeMap<&'static str, u16>,
+    /// The probes of each coordinator and worker, which have a loopback each in containers.
+    probes: BTreeMap<String, u16>,
     postgres: Server,
     database_port: u16,
     directory: TempDir,
@@ -46,12 +48,17 @@ impl Stand {
         let directory = tempfile::Builder::new().prefix("tenure-").tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let database_port = find_port();
+        let workers = 1..=description.services["worker"].deploy.as_ref().unwrap().replicas;
+        let workers = workers.map(|number| format!("worker#{number}"));
+        let served = COORDINATORS.map(str::to_owned).into_iter().chain(workers);
+        let probes = served.map(|instance| (instance, find_port())).collect();
         let stand = Self {
             postgres: Server::start(read_options(&description, database_port)).unwrap(),
             description,
             collector,
             running: BTreeMap::new(),
-            ports: COORDINATORS.map(|name| (name, (find_port(), find_port()))).into(),
+            ports: COORDINATORS.map(|name| (name, find_port())).into(),
+            probes,
             database_port,
             directory,
         };
@@ -120,12 +127,14 @@ impl Stand {
             ("/var/lib/tenure".to_owned(), self.path().join(instance).display().to_string()),
             ("http://collector:4317".to_owned(), self.collector.endpoint()),
         ];
-        for (name, (grpc, http)) in &self.ports {
+        if let Some(http) = self.probes.get(instance) {
+            places.push(("127.0.0.1:7421".to_owned(), format!("127.0.0.1:{http}")));
+        }
+        for (name, grpc) in &self.ports {
             places.push((format!("{name}:7420"), format!("127.0.0.1:{grpc}")));
             if *name == instance {
                 places.push(("0.0.0.0:7420".to_owned(), format!("0.0.0.0:{grpc}")));
                 places.push(("127.0.0.1:7420".to_owned(), format!("127.0.0.1:{grpc}")));
-                places.push(("127.0.0.1:7421".to_owned(), format!("127.0.0.1:{http}")));
             }
         }
         places.iter().fold(text.to_owned(), |text, (inside, here)| text.replace(inside, here))
