@@ -119,8 +119,15 @@ impl Outbox {
         waiting
     }
 
-    /// Adds a chunk of output as soon as the window has room for it.
-    pub(crate) async fn add_output(&self, run: &RunRef, stream: v1::OutputStream, bytes: Bytes) {
+    /// Adds output as soon as the window has room for it, in as many chunks as it takes.
+    pub(crate) async fn add_output(&self, run: &RunRef, stream: v1::OutputStream, mut bytes: Bytes) {
+        while bytes.len() > limits::OUTPUT_CHUNK_MAX_BYTES {
+            self.add_chunk(run, stream, bytes.split_to(limits::OUTPUT_CHUNK_MAX_BYTES)).await;
+        }
+        self.add_chunk(run, stream, bytes).await;
+    }
+
+    async fn add_chunk(&self, run: &RunRef, stream: v1::OutputStream, bytes: Bytes) {
         let size = size_in_window(&bytes);
         // The window is never closed; an error would mean that there is nothing to bound.
         if let Ok(permit) = self.window.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await {

@@ -91,6 +91,28 @@ async fn output_beyond_the_window_waits_for_an_acknowledgement() {
     outbox.flush_output(&run).await;
 }
 
+#[tokio::test]
+async fn output_that_is_longer_than_a_chunk_or_the_window_is_cut_into_chunks() {
+    let outbox = Outbox::new();
+    let run = run_ref(1);
+    outbox.open_run(&run, Seq(3));
+    outbox.rewind(0);
+    let whole = Bytes::from_iter((0..5 * 1024 * 1024_usize).map(|place| (place % 251) as u8));
+    let adding = outbox.add_output(&run, v1::OutputStream::Stderr, whole.clone());
+    let reading = async {
+        let mut seen = Vec::new();
+        while seen.len() < whole.len() {
+            let Message::WriteOutput(output) = next_message(&outbox).await else { panic!("no output") };
+            assert!(output.bytes.len() <= limits::OUTPUT_CHUNK_MAX_BYTES);
+            seen.extend_from_slice(&output.bytes);
+            outbox.acknowledge_output(&run, output.chunk);
+        }
+        seen
+    };
+    let ((), seen) = tokio::join!(adding, reading);
+    assert!(seen == whole);
+}
+
 /// Polls once.
 async fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
     let mut future = Some(future);
