@@ -72,6 +72,8 @@ pub const BATCH_MAX_BYTES: usize = 4 * 1024 * 1024;
 pub const APPEND_MAX_RECORDS: usize = 64;
 /// Largest piece of output in one message.
 pub const OUTPUT_CHUNK_MAX_BYTES: usize = 64 * 1024;
+/// Most of a handler's error that stands in its run's output; the rest is cut off, and said to be.
+pub const HANDLER_ERROR_MAX_BYTES: usize = 256 * 1024;
 /// What each piece of output counts beside its bytes, on either side of a stream.
 pub const OUTPUT_CHUNK_OVERHEAD_BYTES: usize = 64;
 /// Most unacknowledged bytes of output on one worker's stream.

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     effect::RunEffects,
     guardian::protocol::HeldRun,
-    handler::{EarlierRuns, EndingAsk, Handler, HandlerError, HandlerGuard, Handlers, RunContext},
+    handler::{EarlierRuns, EndingAsk, Handler, HandlerGuard, Handlers, RunContext, ToldError},
     journal::UnaskedKeys,
     run_socket::{RunStanding, RunVoice},
     runner::Redactor,
@@ -137,7 +137,7 @@ async fn conclude_handler(
 ) -> Conclusion {
     let (end, result) = judge_handler(supervised);
     if let RunEnd::HandlerFailed { error, .. } = &end {
-        // Whoever looks into the run's output finds it whole; the record has as much as a record takes.
+        // Whoever looks into the run's output finds more of it than a record takes.
         let line = Bytes::from(format!("error: {error}\n"));
         execution.context.outbox.add_output(&execution.grant.run, v1::OutputStream::Stderr, line).await;
     }
@@ -152,7 +152,7 @@ fn judge_handler(supervised: SupervisedHandler) -> (RunEnd, Option<Bytes>) {
         (Some(Asked::Drain | Asked::LocalDeadline | Asked::Fenced), ..) => RunEnd::ContactLost,
         (_, Some(limit), _) => RunEnd::OwnTimeout { limit_ms: tenure_core::deadline::duration_ms(limit) },
         (_, _, HandlerOutcome::Returned(Ok(output))) => return judge_output(output),
-        (_, _, HandlerOutcome::Returned(Err(error))) => judge_error(&error),
+        (_, _, HandlerOutcome::Returned(Err(error))) => judge_error(error),
         (_, _, HandlerOutcome::Panicked(words)) => {
             RunEnd::HandlerFailed { error: format!("it panicked: {words}"), is_final: false }
         }
@@ -170,10 +170,10 @@ fn judge_output(output: Bytes) -> (RunEnd, Option<Bytes>) {
 }
 
 /// A handler that hands on that the deadline is reached did not fail.
-fn judge_error(error: &HandlerError) -> RunEnd {
-    match error.refusal() {
-        Some(refusal) if refusal.reason == Reason::DeadlineReached => RunEnd::DeadlineReached,
-        Some(_) | None => RunEnd::HandlerFailed { error: error.to_string(), is_final: error.is_final() },
+fn judge_error(told: ToldError) -> RunEnd {
+    match told.refused {
+        Some(Reason::DeadlineReached) => RunEnd::DeadlineReached,
+        Some(_) | None => RunEnd::HandlerFailed { error: told.words, is_final: told.is_final },
     }
 }
 
@@ -191,6 +191,7 @@ mod tests {
     use tenure_core::refusal::Refusal;
 
     use super::*;
+    use crate::handler::HandlerError;
 
     fn judge(outcome: HandlerOutcome, asked: Option<Asked>, timed_out: Option<Duration>) -> RunEnd {
         judge_handler(SupervisedHandler { outcome, asked, timed_out }).0
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn an_error_says_whether_another_run_may_do_better_and_a_panic_never_does() {
-        let failed = |error| judge(HandlerOutcome::Returned(Err(error)), None, None);
+        let failed = |error: HandlerError| judge(HandlerOutcome::Returned(Err(error.tell())), None, None);
         let (error, is_final) = ("no route".to_owned(), true);
         assert_eq!(
             failed(HandlerError::new("no route").into_final()),

@@ -1,9 +1,15 @@
 //! A handler that was called, and everything that may end it from outside: a cancel, a lost run, the local deadline, a drain,
 //! its own timeout. Each asks it to end through its token and gives it time; then its future is dropped, which it notices at
-//! its next suspension. One that never suspends is waited for all the same: only then is it known to have stopped. The first
+//! its next suspension. One that never suspends is waited for all the same: only then is it known to have stopped. From the
+//! drop on no renewal counts for it any more, so that the guardian ends the process at the deadline that it knows. The first
 //! thing that asks is remembered; later ones may only hurry.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tokio::{
@@ -20,7 +26,7 @@ use super::{
 use crate::{
     drain::DrainPhase,
     guardian::BootInstant,
-    handler::{Ending, EndingAsk, Handler, HandlerError, RunContext},
+    handler::{Ending, EndingAsk, Handler, HandlerError, RunContext, ToldError, bound_words},
     held_runs::Orders,
     local_deadline::reach,
 };
@@ -28,14 +34,14 @@ use crate::{
 /// A handler that was called. Dropping it drops the handler's future.
 #[derive(Debug)]
 pub(super) struct RunningHandler {
-    task: AbortOnDropHandle<Result<Bytes, HandlerError>>,
+    task: AbortOnDropHandle<Result<Bytes, ToldError>>,
 }
 
 impl RunningHandler {
-    /// Calls it, in a task of its own: its panic is its own.
+    /// Calls it, in a task of its own: its panic is its own, and so is that of its error.
     pub(super) fn start(handler: &Arc<Handler>, context: RunContext, input: Bytes) -> Self {
         let handler = Arc::clone(handler);
-        let called = async move { handler.call(context, input).await };
+        let called = async move { handler.call(context, input).await.map_err(HandlerError::tell) };
         Self { task: AbortOnDropHandle::new(tokio::spawn(called.instrument(Span::current()))) }
     }
 }
@@ -44,7 +50,7 @@ impl RunningHandler {
 #[derive(Debug)]
 pub(super) enum HandlerOutcome {
     /// It returned.
-    Returned(Result<Bytes, HandlerError>),
+    Returned(Result<Bytes, ToldError>),
     /// It panicked with these words.
     Panicked(String),
     /// Its future was dropped.
@@ -76,8 +82,8 @@ pub(super) async fn supervise_handler(
     deadline_moved: impl Fn(BootInstant),
 ) -> SupervisedHandler {
     let HandlerLimits { timeout, stop_grace } = limits;
-    let mut watch = Watch { ending, asked: None, timed_out: None, drop_at: None, is_dropped: false };
     let margin = execution.term.margin();
+    let mut watch = Watch::new(ending, margin / 2);
     let time_out_at = Instant::now() + timeout;
     let mut orders = execution.orders.clone();
     let mut deadline = execution.term.watch_deadline();
@@ -87,8 +93,9 @@ pub(super) async fn supervise_handler(
     orders.mark_changed();
     loop {
         let present = *deadline.borrow_and_update();
-        if told.replace(present) != Some(present) {
-            deadline_moved(present);
+        let allowed = watch.bound_deadline(present);
+        if told.replace(allowed) != Some(allowed) {
+            deadline_moved(allowed);
         }
         let ask_at = present.minus(margin);
         let phase = *drain.borrow_and_update();
@@ -109,6 +116,7 @@ pub(super) async fn supervise_handler(
             () = sleep_until(drop_at), if watch.drop_at.is_some() && !watch.is_dropped => {
                 warn!("the handler did not return in time: it is dropped");
                 watch.is_dropped = true;
+                watch.end_by(present);
                 running.task.abort();
             }
         }
@@ -122,14 +130,42 @@ struct Watch<'a> {
     /// When its future is dropped.
     drop_at: Option<Instant>,
     is_dropped: bool,
+    /// What a handler has at least between its drop and the end of the process.
+    drop_grace: Duration,
+    /// Where it has not stopped by then, the process ends, whatever is renewed.
+    end_by: Option<BootInstant>,
 }
 
-impl Watch<'_> {
+impl<'a> Watch<'a> {
+    fn new(ending: &'a EndingAsk, drop_grace: Duration) -> Self {
+        Self {
+            ending,
+            asked: None,
+            timed_out: None,
+            drop_at: None,
+            is_dropped: false,
+            drop_grace,
+            end_by: None,
+        }
+    }
+
+    /// The deadline that the guardian is told.
+    fn bound_deadline(&self, present: BootInstant) -> BootInstant {
+        self.end_by.map_or(present, |end_by| end_by.min(present))
+    }
+
+    /// Set again, the earlier instant holds.
+    fn end_by(&mut self, at: BootInstant) {
+        self.end_by = Some(self.end_by.map_or(at, |known| known.min(at)));
+    }
+
     fn obey(&mut self, standing: &Orders, stop_grace: Duration) {
         if standing.fenced.is_some() {
             info!("the run is no longer this worker's: its handler is dropped at once");
             self.asked = Some(Asked::Fenced);
             self.ask(Ending::Fenced, Duration::ZERO);
+            // Another may be acting by now: the deadline that is known may be far away.
+            self.end_by(BootInstant::now().plus(self.drop_grace));
         } else if let Some(notice) = &standing.notice {
             info!(seq = notice.seq.0, kind = %notice.kind, "a notice stands: the handler is asked to end");
             self.asked = self.asked.or(Some(Asked::Notice));
@@ -177,11 +213,11 @@ impl Watch<'_> {
         self.drop_at = Some(self.drop_at.map_or(asked, |known| known.min(asked)));
     }
 
-    fn conclude(self, ended: Result<Result<Bytes, HandlerError>, JoinError>) -> SupervisedHandler {
+    fn conclude(self, ended: Result<Result<Bytes, ToldError>, JoinError>) -> SupervisedHandler {
         let outcome = match ended {
             Ok(returned) => HandlerOutcome::Returned(returned),
             Err(error) => match error.try_into_panic() {
-                Ok(panic) => HandlerOutcome::Panicked(read_panic(&*panic)),
+                Ok(panic) => HandlerOutcome::Panicked(take_panic(panic)),
                 Err(_) => HandlerOutcome::Dropped,
             },
         };
@@ -189,7 +225,57 @@ impl Watch<'_> {
     }
 }
 
-fn read_panic(panic: &(dyn Any + Send)) -> String {
-    let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
-    words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".to_owned())
+fn take_panic(panic: Box<dyn Any + Send>) -> String {
+    let words = panic.downcast_ref::<&str>().copied();
+    let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).map(bound_words);
+    // What a panic carries is anybody's, and so is what dropping it does.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
+    words.unwrap_or_else(|| "no words".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held_runs::FencedBy;
+
+    const GRACE: Duration = Duration::from_secs(2);
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_nanoseconds(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn no_renewal_counts_for_a_handler_that_was_dropped() {
+        let ending = EndingAsk::default();
+        let mut watch = Watch::new(&ending, GRACE);
+        assert_eq!(watch.bound_deadline(at(30)), at(30));
+        watch.end_by(at(30));
+        assert_eq!(watch.bound_deadline(at(40)), at(30));
+        watch.end_by(at(50));
+        assert_eq!(watch.bound_deadline(at(60)), at(30), "an end that was set is not put off");
+    }
+
+    #[test]
+    fn a_fenced_handler_has_its_grace_and_not_what_is_left_of_the_lease() {
+        let ending = EndingAsk::default();
+        let mut watch = Watch::new(&ending, GRACE);
+        let fenced = Orders { fenced: Some(FencedBy { held_by: None, epoch: None }), ..Orders::default() };
+        watch.obey(&fenced, Duration::from_secs(600));
+        assert!(watch.bound_deadline(BootInstant::NEVER) <= BootInstant::now().plus(GRACE));
+        assert_eq!((watch.asked, ending.because()), (Some(Asked::Fenced), Some(Ending::Fenced)));
+    }
+
+    #[test]
+    fn a_panic_whose_payload_panics_when_it_is_dropped_is_heard_all_the_same() {
+        struct Trap;
+        impl Drop for Trap {
+            fn drop(&mut self) {
+                panic!("once more");
+            }
+        }
+        assert_eq!(take_panic(Box::new(Trap)), "no words");
+        assert_eq!(take_panic(Box::new("index 3")), "index 3");
+    }
 }

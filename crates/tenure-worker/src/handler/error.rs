@@ -3,7 +3,7 @@
 
 use std::{error::Error, fmt};
 
-use tenure_core::{effect::Disposition, refusal::Refusal};
+use tenure_core::{effect::Disposition, limits::HANDLER_ERROR_MAX_BYTES, reason::Reason, refusal::Refusal};
 
 /// Why a handler, or what it had performed, failed.
 ///
@@ -87,6 +87,58 @@ impl HandlerError {
     }
 }
 
+/// An error in words: nothing of whoever made it is called any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToldError {
+    /// All its causes, at most so long as is kept.
+    pub(crate) words: String,
+    pub(crate) is_final: bool,
+    /// What Tenure refused, where it is that.
+    pub(crate) refused: Option<Reason>,
+}
+
+impl HandlerError {
+    /// Puts it into words, and drops it: here, because whoever made it wrote what is called for either, and may panic.
+    pub(crate) fn tell(self) -> ToldError {
+        let mut words = BoundedWords::default();
+        // An error says that there is no room for more, or is the error's own; what stands by then is told.
+        let _ = fmt::Write::write_fmt(&mut words, format_args!("{self}"));
+        let refused = self.refusal().map(|refusal| refusal.reason);
+        ToldError { words: words.finish(), is_final: self.is_final, refused }
+    }
+}
+
+/// The beginning of a text, as far as it is kept; what is beyond is not even written.
+#[derive(Debug, Default)]
+struct BoundedWords {
+    kept: String,
+    is_cut: bool,
+}
+
+impl fmt::Write for BoundedWords {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let room = HANDLER_ERROR_MAX_BYTES - self.kept.len();
+        let fitting = &more[..more.floor_char_boundary(room)];
+        self.kept.push_str(fitting);
+        self.is_cut |= fitting.len() < more.len();
+        if self.is_cut { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+impl BoundedWords {
+    fn finish(self) -> String {
+        if self.is_cut { format!("{} … (the rest is cut off)", self.kept) } else { self.kept }
+    }
+}
+
+/// A text, as far as it is kept.
+pub(crate) fn bound_words(text: &str) -> String {
+    let mut words = BoundedWords::default();
+    // An error says that there is no room for more.
+    let _ = fmt::Write::write_str(&mut words, text);
+    words.finish()
+}
+
 impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self { source: Box::new(error), is_final: false, disposition: None }
@@ -118,8 +170,6 @@ impl fmt::Debug for HandlerError {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::reason::Reason;
-
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -132,6 +182,14 @@ mod tests {
         assert_eq!(error.to_string(), "the letter cannot be sent: no route");
         assert!(error.downcast_ref::<Unsent>().is_some());
         assert!(!error.is_final() && error.into_final().is_final());
+    }
+
+    #[test]
+    fn a_long_error_is_told_from_its_beginning_and_says_that_it_is_cut() {
+        let told = HandlerError::new("ü".repeat(HANDLER_ERROR_MAX_BYTES)).tell();
+        assert!(told.words.ends_with("ü … (the rest is cut off)"));
+        assert!(told.words.len() < HANDLER_ERROR_MAX_BYTES + 64);
+        assert_eq!(HandlerError::new("no").tell().words, "no");
     }
 
     #[test]

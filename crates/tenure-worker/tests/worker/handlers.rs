@@ -7,7 +7,9 @@ use std::sync::{
 
 use serde_json::json;
 use tenure_core::reason::Reason;
-use tenure_proto::v1::{EndRun, Fencing, Grant, Notice, Order, attach_response, order, run_end::How};
+use tenure_proto::v1::{
+    EndRun, Fencing, Grant, Notice, Order, attach_request::Message, attach_response, order, run_end::How,
+};
 use tenure_worker::{
     Worker,
     handler::{Ending, HandlerError, HandlerWorker, RunContext},
@@ -16,7 +18,7 @@ use tenure_worker::{
 use crate::{
     agent::{grant, handler, run_ref},
     coordinator::Got,
-    fixture::{Fixture, note_text, output, wait_for_append, wait_for_end, wait_until},
+    fixture::{Fixture, messages, note_text, output, wait_for_append, wait_for_end, wait_until},
 };
 
 async fn greet(run: RunContext, to: String) -> Result<String, HandlerError> {
@@ -89,6 +91,44 @@ async fn an_error_is_told_with_its_causes_and_stands_in_the_runs_output() {
     let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
     assert_eq!(failure(end), ("no route".to_owned(), false));
     assert_eq!(output(&fixture.book.got(), &run_ref(1)), "error: no route\n");
+}
+
+#[tokio::test]
+async fn an_error_longer_than_a_message_stands_in_the_output_as_far_as_it_is_kept() {
+    async fn fail(_run: RunContext, length_bytes: usize) -> Result<(), HandlerError> {
+        Err(HandlerError::new("x".repeat(length_bytes)))
+    }
+    for (length_bytes, kept_bytes) in [(70 * 1024, 70 * 1024), (5 * 1024 * 1024, 256 * 1024)] {
+        let fixture = start(Worker::agent("greeter", "1", fail)).await;
+        grant_run(&fixture, &length_bytes.to_string(), json!({})).await;
+        wait_for_end(&fixture.book, &run_ref(1), 1).await;
+        let got = fixture.book.got();
+        let written = output(&got, &run_ref(1));
+        assert_eq!(written.matches('x').count(), kept_bytes);
+        assert_eq!(written.ends_with("… (the rest is cut off)\n"), kept_bytes < length_bytes);
+        let longest = messages(&got).map(|message| match message {
+            Message::WriteOutput(output) => output.bytes.len(),
+            _ => 0,
+        });
+        assert_eq!(longest.max(), Some(64 * 1024));
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_panics_when_it_is_told_ends_its_run_and_not_the_worker() {
+    #[derive(Debug)]
+    struct Trap;
+    impl std::fmt::Display for Trap {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("it cannot be told")
+        }
+    }
+    impl std::error::Error for Trap {}
+    async fn fail(_run: RunContext, _input: Option<String>) -> Result<(), HandlerError> {
+        Err(Trap)?
+    }
+    let (error, is_final) = failure(end_of(Worker::agent("greeter", "1", fail), "", json!({})).await);
+    assert!(error.starts_with("it panicked: it cannot be told") && !is_final, "{error}");
 }
 
 #[tokio::test]
