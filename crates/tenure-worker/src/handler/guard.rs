@@ -21,7 +21,7 @@ use tokio::{
     net::UnixStream,
     process::{Child, Command},
     sync::{mpsc, oneshot},
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tracing::error;
 
@@ -39,6 +39,12 @@ use crate::{
 /// A guardian that could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
+    /// The kernel lets nobody inside a PID namespace end its first process.
+    #[error(
+        "this process is PID 1 of its PID namespace, and its guardian could not end it: start it under an init (`docker run \
+         --init`, `shareProcessNamespace: true` of a Kubernetes pod)"
+    )]
+    FirstProcess,
     /// There is no program for it.
     #[error(
         "a worker with handlers needs a guardian: call `tenure_worker::guardian::run_if_asked()` first in `main`, or name a \
@@ -81,6 +87,7 @@ pub(crate) struct HandlerGuard {
 impl HandlerGuard {
     /// Starts one, and waits until it watches. Blocks for a moment. Call it inside a runtime.
     pub(crate) fn start(options: &WorkerOptions) -> Result<Self, GuardError> {
+        ensure_endable(Pid::this())?;
         let command = choose_program(options)?;
         let program = command.program.clone();
         let started = spawn_guardian(&command);
@@ -120,6 +127,11 @@ impl HandlerGuard {
         // An error says that the guardian is gone, and this process with it.
         let _ = self.words.send(Word { message: ToGuardian::Held(word), written: None });
     }
+}
+
+/// Neither its guardian nor the process itself could end it where it is the first of its namespace.
+fn ensure_endable(pid: Pid) -> Result<(), GuardError> {
+    if pid.as_raw() == 1 { Err(GuardError::FirstProcess) } else { Ok(()) }
 }
 
 /// This very program where it becomes its own guardian, otherwise the one that was named, otherwise a `tenure` on the PATH.
@@ -212,7 +224,7 @@ impl Link {
 
     async fn say(&mut self, word: Word) -> bool {
         let Ok(frame) = encode_frame(&word.message) else { return false };
-        let is_written = self.socket.write_all(&frame).await.is_ok();
+        let is_written = write_bounded(&mut self.socket, &frame).await;
         if let Some(written) = word.written.filter(|_| is_written) {
             // Whoever waited may have been dropped.
             let _ = written.send(());
@@ -235,5 +247,31 @@ impl Link {
         self.unanswered += 1;
         let message = ToGuardian::Ping { number: u64::from(self.unanswered) };
         self.unanswered <= GUARDIAN_MISSED_PINGS_MAX && self.say(Word { message, written: None }).await
+    }
+}
+
+/// A guardian that does not read is as good as gone: whoever waits for a run to be guarded would wait for ever.
+async fn write_bounded(socket: &mut UnixStream, frame: &[u8]) -> bool {
+    let within = GUARDIAN_PING_INTERVAL * GUARDIAN_MISSED_PINGS_MAX;
+    matches!(timeout(within, socket.write_all(frame)).await, Ok(Ok(())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guardian_that_reads_nothing_is_not_waited_for() {
+        let (mut ours, _theirs) = UnixStream::pair().unwrap();
+        assert!(write_bounded(&mut ours, b"a word").await);
+        let frame = vec![0; 16 * 1024 * 1024];
+        assert!(!write_bounded(&mut ours, &frame).await, "nobody reads so much");
+    }
+
+    #[test]
+    fn the_first_process_of_a_namespace_cannot_be_ended_by_a_guardian() {
+        let refused = ensure_endable(Pid::from_raw(1)).unwrap_err();
+        assert!(refused.to_string().contains("docker run --init"), "{refused}");
+        assert!(ensure_endable(Pid::this()).is_ok());
     }
 }
