@@ -124,7 +124,8 @@ impl RunContext {
         &self.inner.standing.grant.brief
     }
 
-    /// The session's deadline by the database's clock; none: there is no ceiling. Past it the next step or effect is refused.
+    /// The session's deadline by the database's clock; none: there is no ceiling. Past it, as far as this worker knows what time
+    /// it is there, the next step or effect is refused.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
         self.inner.standing.grant.deadline_at
@@ -177,8 +178,8 @@ impl RunContext {
     /// ```
     ///
     /// # Errors
-    /// What `work` returns as its error: the step is not finished then. A [`StepError`](super::StepError), which is final: the name is none or
-    /// was used before in this run, what it returned is too large, or what is recorded is not of the type that is asked for.
+    /// What `work` returns as its error: the step is not finished then, and may be asked for again. A
+    /// [`StepError`](super::StepError), which is final: the name is none, or that of a step of this run which is finished or under way, what it returned is too large, or what is recorded is not of the type that is asked for.
     /// A refusal ([`HandlerError::refusal`]): the run was asked to end, the deadline is reached, or another worker holds the
     /// job.
     pub async fn step<T, E, Fut>(&self, name: &str, work: impl FnOnce() -> Fut) -> Result<T, HandlerError>
@@ -188,15 +189,15 @@ impl RunContext {
         Fut: Future<Output = Result<T, E>>,
     {
         let steps = &self.inner.steps;
-        let name = steps.take_name(name).map_err(final_error)?;
-        if let Some(recorded) = steps.find_finished(&name).await? {
-            return read_output(&name, &recorded);
+        let mut taken = steps.take_name(name).map_err(final_error)?;
+        if let Some(recorded) = steps.find_finished(&mut taken).await? {
+            return read_output(taken.name(), &recorded);
         }
-        steps.begin(&name).await?;
-        let output = write_output(&name, &work().await.map_err(Into::into)?)?;
-        steps.finish(&name, output.clone()).await?;
+        steps.begin(taken.name()).await?;
+        let output = write_output(taken.name(), &work().await.map_err(Into::into)?)?;
+        steps.finish(&mut taken, output.clone()).await?;
         // As a later run will read it, so that no run sees what others do not.
-        read_output(&name, &output)
+        read_output(taken.name(), &output)
     }
 
     /// Begins to declare an effect: a change to the world under a key that is unique in the job. It is announced before it is

@@ -35,7 +35,7 @@ pub enum StepError {
     /// Its name.
     #[error(transparent)]
     Name(#[from] InvalidStepName),
-    /// Another step of this run has the name.
+    /// Another step of this run has the name: it is finished, or under way.
     #[error("the step {name:?} was asked for twice in one run, and a name is unique in its job")]
     AskedTwice {
         /// The name.
@@ -87,9 +87,46 @@ pub enum StepError {
 #[derive(Debug)]
 pub(crate) struct Steps {
     standing: Arc<RunStanding>,
-    asked: Lock<HashSet<StepName>>,
+    asked: Arc<Lock<Asked>>,
     earlier: Mutex<Earlier>,
     calls: RunCalls,
+}
+
+/// What this run asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Names that are finished or under way.
+    names: HashSet<StepName>,
+    /// How often one was asked for.
+    count: usize,
+}
+
+/// A name that a step of this run has. Dropping it gives the name back, unless the step was settled: one that failed may be
+/// asked for again.
+#[derive(Debug)]
+pub(crate) struct TakenName {
+    name: StepName,
+    asked: Arc<Lock<Asked>>,
+    is_settled: bool,
+}
+
+impl TakenName {
+    pub(crate) fn name(&self) -> &StepName {
+        &self.name
+    }
+
+    /// What the step returned is recorded, or about to be: it is not executed again.
+    pub(crate) fn settle(&mut self) {
+        self.is_settled = true;
+    }
+}
+
+impl Drop for TakenName {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).names.remove(&self.name);
+        }
+    }
 }
 
 /// What earlier runs finished, as far as it was read and not asked for yet.
@@ -105,29 +142,31 @@ impl Steps {
     pub(crate) fn new(standing: Arc<RunStanding>) -> Self {
         let next_seq = (standing.grant.run.run > Run(1)).then_some(1);
         let earlier = Mutex::new(Earlier { finished: BTreeMap::new(), next_seq });
-        Self { standing, asked: Lock::default(), earlier, calls: RunCalls::default() }
+        Self { standing, asked: Arc::default(), earlier, calls: RunCalls::default() }
     }
 
-    /// Takes a name, once in this run.
-    pub(crate) fn take_name(&self, given: &str) -> Result<StepName, StepError> {
+    /// Takes a name that no other step of this run has.
+    pub(crate) fn take_name(&self, given: &str) -> Result<TakenName, StepError> {
         let name: StepName = given.parse()?;
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.contains(&name) {
+        if asked.names.contains(&name) {
             return Err(StepError::AskedTwice { name: given.to_owned() });
         }
-        if asked.len() >= RUN_STEPS_MAX {
+        if asked.count >= RUN_STEPS_MAX {
             return Err(StepError::TooMany { limit: RUN_STEPS_MAX });
         }
-        asked.insert(name.clone());
-        Ok(name)
+        asked.count += 1;
+        asked.names.insert(name.clone());
+        Ok(TakenName { name, asked: Arc::clone(&self.asked), is_settled: false })
     }
 
     /// What an earlier run recorded of the step, where one finished it.
-    pub(crate) async fn find_finished(&self, name: &StepName) -> Result<Option<Bytes>, HandlerError> {
+    pub(crate) async fn find_finished(&self, taken: &mut TakenName) -> Result<Option<Bytes>, HandlerError> {
         let mut earlier = self.earlier.lock().await;
         loop {
-            if let Some(output) = earlier.finished.remove(name.as_str()) {
-                let erased = || final_error(StepError::OutputErased { name: name.to_string() });
+            if let Some(output) = earlier.finished.remove(taken.name.as_str()) {
+                taken.settle();
+                let erased = || final_error(StepError::OutputErased { name: taken.name.to_string() });
                 return output.map(Some).ok_or_else(erased);
             }
             let Some(from_seq) = earlier.next_seq else { return Ok(None) };
@@ -160,12 +199,15 @@ impl Steps {
         ensure_beginning(&self.standing)?;
         self.record(Kind::StepStarted(NewStepStarted { name: name.to_string() })).await?;
         // The answer may have been long on its way.
-        ensure_beginning(&self.standing)
+        ensure_beginning(&self.standing)?;
+        self.standing.ensure_acting()
     }
 
     /// Says what it returned; returns once that is durable.
-    pub(crate) async fn finish(&self, name: &StepName, output: Bytes) -> Result<(), Refusal> {
-        self.record(Kind::StepFinished(NewStepFinished { name: name.to_string(), output })).await
+    pub(crate) async fn finish(&self, taken: &mut TakenName, output: Bytes) -> Result<(), Refusal> {
+        // Before it is known to be durable: whoever stops waiting does not take the record back.
+        taken.settle();
+        self.record(Kind::StepFinished(NewStepFinished { name: taken.name.to_string(), output })).await
     }
 
     async fn record(&self, record: Kind) -> Result<(), Refusal> {

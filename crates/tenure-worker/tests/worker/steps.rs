@@ -94,6 +94,23 @@ async fn a_name_is_used_once_in_a_run() {
 }
 
 #[tokio::test]
+async fn a_step_that_failed_or_was_dropped_may_be_asked_for_again() {
+    async fn retry(run: RunContext, _input: Option<String>) -> Result<u32, HandlerError> {
+        let failed = run.step("load", || async { Err::<u32, _>(HandlerError::new("no route")) }).await;
+        assert_eq!(failed.unwrap_err().to_string(), "no route");
+        let hang = || std::future::pending::<Result<u32, HandlerError>>();
+        let dropped = tokio::time::timeout(std::time::Duration::from_millis(50), run.step("load", hang));
+        assert!(dropped.await.is_err());
+        run.step("load", || async { Ok::<_, HandlerError>(7) }).await
+    }
+    let fixture = start(Worker::agent("greeter", "1", retry)).await;
+    grant_run(&fixture, "", json!({})).await;
+    let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
+    assert_eq!(end.result.as_deref(), Some(&b"7"[..]));
+    assert_eq!(wait_for_records(&fixture.book, end.n as usize - 1).await, ["step load finished 7"]);
+}
+
+#[tokio::test]
 async fn a_step_that_fails_is_begun_and_not_finished() {
     async fn fail(run: RunContext, _input: Option<String>) -> Result<(), HandlerError> {
         run.step("load", || async { Err::<(), _>(std::io::Error::other("no route")) }).await
