@@ -170,6 +170,7 @@ impl RunEffects {
                         return Ok(answer);
                     }
                 }
+                Role::Left(attempt) => return Err(self.left_refusal(&plan, attempt).into()),
             }
         }
     }
@@ -189,14 +190,31 @@ impl RunEffects {
         let mut performance = Performance::new(self, plan, caller, peer, saying);
         let outcome = performance.perform(performer.may_be_recorded).await;
         performance.record_span(&outcome);
+        let unheard = performance.unheard();
         if let Some(remains) = performance.leave() {
             // An error is the end of the runtime, and of everything that it guards.
             let _ = spawn_blocking(move || remains.end()).await;
         }
-        if let Ok(answer) = &outcome {
-            performer.answer(answer.clone(), plan.digest);
+        match (&outcome, unheard) {
+            (Ok(answer), _) => performer.answer(answer.clone(), plan.digest),
+            (Err(_), Some(attempt)) => performer.leave(attempt),
+            (Err(_), None) => {}
         }
         outcome
+    }
+
+    /// A function cannot be ended as a process can: what it began may still be under way, beside a probe or a repetition.
+    fn left_refusal(&self, plan: &EffectPlan, attempt: u32) -> Refusal {
+        let (key, run) = (&plan.key, &self.standing.grant.run);
+        let said = format!(
+            "the effect {key} is in doubt: a call of this run left while attempt {attempt} was performed, which may still be \
+             under way; it is settled once the run is over"
+        );
+        Refusal::new(Reason::EffectInDoubt, said)
+            .with_detail("key", key)
+            .with_detail("attempt", attempt)
+            .with_detail("run", run.run)
+            .with_next(format!("tenure job {}", run.job.short()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The last words to a caller: the effect was done, or it failed; by this call, or as it is recorded.
 
 use bytes::Bytes;
-use tenure_core::effect::Disposition;
+use tenure_core::effect::{Disposition, Outcome};
 use tenure_proto::{convert::effect::write_disposition, v1};
 
 use super::lookup::RecordedAttempt;
@@ -18,14 +18,14 @@ pub(super) struct Answer {
 
 #[derive(Debug, Clone, PartialEq)]
 enum How {
-    Done { output: Bytes, truncated: bool },
+    Done { output: Bytes, truncated: bool, erased: bool },
     Failed { disposition: Disposition, exit_code: Option<i32>, error: Bytes },
 }
 
 impl Answer {
     /// It was done by this call.
     pub(super) fn done(attempt: u32, output: Bytes, truncated: bool) -> Self {
-        Self { attempt, how: How::Done { output, truncated }, read_back: false }
+        Self { attempt, how: How::Done { output, truncated, erased: false }, read_back: false }
     }
 
     /// It failed in this call.
@@ -40,8 +40,10 @@ impl Answer {
 
     /// It was done before.
     pub(super) fn done_before(recorded: RecordedAttempt) -> Self {
+        // One that was only found out about may have none.
+        let erased = recorded.value.is_none() && recorded.last.outcome == Outcome::Done;
         let output = recorded.value.unwrap_or_default();
-        let how = How::Done { output, truncated: recorded.truncated };
+        let how = How::Done { output, truncated: recorded.truncated, erased };
         Self { attempt: recorded.last.attempt, how, read_back: true }
     }
 
@@ -81,13 +83,14 @@ impl Answer {
     pub(super) fn write(&self) -> v1::perform_effect_response::Message {
         let (attempt, read_back) = (self.attempt, self.read_back);
         match &self.how {
-            How::Done { output, truncated } => {
-                let (output, truncated) = (output.clone(), *truncated);
+            How::Done { output, truncated, erased } => {
+                let (output, truncated, erased) = (output.clone(), *truncated, *erased);
                 v1::perform_effect_response::Message::Done(v1::EffectIsDone {
                     attempt,
                     output,
                     truncated,
                     read_back,
+                    erased,
                 })
             }
             How::Failed { disposition, exit_code, error } => {

@@ -46,6 +46,8 @@ pub(super) struct Performance<'a> {
     is_doubtful: bool,
     /// Of a command or probe that may be alive.
     remains: Option<CommandRemains>,
+    /// The attempt that a function was told to perform and has not said the end of.
+    unheard: Option<u32>,
     /// Set once a command or probe was to be run.
     pub(super) span: Option<EffectSpan>,
 }
@@ -75,6 +77,7 @@ impl<'a> Performance<'a> {
             executions: 0,
             is_doubtful: false,
             remains: None,
+            unheard: None,
             span: None,
         }
     }
@@ -105,6 +108,12 @@ impl<'a> Performance<'a> {
             // Each of these is about something that is recorded.
             (_, None) => Err(Refusal::new(Reason::Internal, "an effect without a record was decided").into()),
         }
+    }
+
+    /// The attempt that may still be under way in this process, with nobody left to say how it ends. What changes nothing does
+    /// no harm beside its repetition.
+    pub(super) fn unheard(&self) -> Option<u32> {
+        self.unheard.filter(|_| self.plan.declared.mutates)
     }
 
     /// Nothing more is said. Returns what may be left of a command whose end was not heard.
@@ -198,6 +207,7 @@ impl<'a> Performance<'a> {
         let traceparent = self.traceparent(attempt);
         let now = PerformNow { attempt, idempotency_key, stop_grace, traceparent };
         self.caller.tell(Told::Perform(now)).await?;
+        self.unheard = Some(attempt).filter(|_| !self.caller.performs_processes());
         loop {
             match self.caller.hear().await? {
                 Said::Started(started) => {
@@ -207,6 +217,7 @@ impl<'a> Performance<'a> {
                 }
                 Said::Ended(ended) => {
                     self.executions += 1;
+                    self.unheard = None;
                     let ended = EndedCommand::read(ended, &self.effects.standing.redactor);
                     if ended.succeeded() {
                         self.remains = None;

@@ -3,7 +3,7 @@
 //! kept here: the journal has it, and a run may have more effects than this process has memory.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -26,6 +26,8 @@ pub(super) struct Registry {
 #[derive(Debug)]
 struct Table {
     calls: BTreeMap<EffectKey, watch::Receiver<Option<CallEnd>>>,
+    /// Attempts that may still be under way although nobody waits for them, until the run is over.
+    left: HashMap<EffectKey, u32>,
     /// Keys of earlier runs that were not asked for yet.
     unasked: BTreeSet<String>,
     /// The keys that this run asked for, where no earlier run announced anything: all others have no record. None: any key
@@ -48,6 +50,8 @@ pub(super) enum Role {
     Performer(Performer),
     /// Another does, and this tells what comes of it.
     Waiter(watch::Receiver<Option<CallEnd>>),
+    /// Another did, as this attempt, and left without an outcome; what it began may still be under way.
+    Left(u32),
 }
 
 /// The right to perform a key. Dropping it without an answer lets another try.
@@ -64,7 +68,14 @@ impl Registry {
     /// That of a run which is the first, or is told the keys of earlier ones.
     pub(super) fn new(is_first_run: bool, earlier_keys: BTreeSet<String>) -> Self {
         let only_asked = is_first_run.then(HashSet::new);
-        Self { table: Mutex::new(Table { calls: BTreeMap::new(), unasked: earlier_keys, only_asked }) }
+        Self {
+            table: Mutex::new(Table {
+                calls: BTreeMap::new(),
+                left: HashMap::new(),
+                unasked: earlier_keys,
+                only_asked,
+            }),
+        }
     }
 
     /// Asks for a key.
@@ -73,6 +84,9 @@ impl Registry {
         table.unasked.remove(key.as_str());
         if let Some(waiting) = table.calls.get(key) {
             return Role::Waiter(waiting.clone());
+        }
+        if let Some(attempt) = table.left.get(key) {
+            return Role::Left(*attempt);
         }
         let may_be_recorded = table.note_asked(key);
         let (tell, told) = watch::channel(None);
@@ -110,6 +124,11 @@ impl Performer {
         self.finish(CallEnd::Answered(answer, digest));
     }
 
+    /// Lets nobody else in this run try: what was begun as this attempt may still be under way.
+    pub(super) fn leave(self, attempt: u32) {
+        self.registry.lock().left.insert(self.key.clone(), attempt);
+    }
+
     fn finish(&self, end: CallEnd) {
         // First it is nobody's, then it is told: whoever is told may ask for it at once.
         if self.tell.borrow().is_none() {
@@ -136,7 +155,7 @@ mod tests {
     fn perform(registry: &Arc<Registry>, name: &str) -> Performer {
         match registry.enter(&key(name)) {
             Role::Performer(performer) => performer,
-            Role::Waiter(_) => panic!("{name} is being performed"),
+            Role::Waiter(_) | Role::Left(_) => panic!("{name} is being performed"),
         }
     }
 

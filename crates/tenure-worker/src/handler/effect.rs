@@ -79,6 +79,12 @@ pub enum EffectError {
         #[source]
         source: serde_json::Error,
     },
+    /// What was recorded of it is gone.
+    #[error("what was recorded of the effect {key:?} was erased, and it is not performed a second time")]
+    ValueErased {
+        /// Its key.
+        key: String,
+    },
     /// The payload.
     #[error("the payload of the effect {key:?} cannot be written as JSON")]
     PayloadUnwritable {
@@ -211,8 +217,9 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
     /// run did is read back, and `work` is not called. Where it fails and did not happen, or its recovery says that doing it
     /// again does no harm, `work` is called up to three times in all, with pauses.
     ///
-    /// Where the future that this returns is dropped while `work` is under way, because the run ends, the effect is in doubt,
-    /// and its recovery says what becomes of it.
+    /// Where the future that this returns is dropped while `work` is under way, because the run ends or a timeout around it
+    /// elapsed, the effect is in doubt, and its recovery says what becomes of it in the next run. This run is refused the key
+    /// from then on (`EFFECT_IN_DOUBT`), unless nothing is changed: what `work` began may still be under way.
     ///
     /// # Errors
     /// An [`EffectError`]: it failed, which is final where it took effect. A refusal ([`HandlerError::refusal`]): it is in
@@ -241,6 +248,9 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
                     let looked = EffectCall { attempt: now.attempt, idempotency_key: now.idempotency_key };
                     let looking = probe.as_mut().map(|probe| probe(looked));
                     call.say(Said::Probed(tell_found(looking).await)).await?;
+                }
+                Told::Done(done) if done.erased => {
+                    return Err(HandlerError::from(EffectError::ValueErased { key }).into_final());
                 }
                 Told::Done(done) => return read_value(&key, &done.output),
                 Told::Failed(failed) => return Err(explain_failure(key, failed)),
@@ -370,7 +380,9 @@ fn tell_verdict(verdict: Disposition, value: Bytes) -> EffectProbeEnded {
     EffectProbeEnded { verdict: write_disposition(verdict).into(), value, ..EffectProbeEnded::default() }
 }
 
-fn read_value<T: DeserializeOwned>(key: &str, json: &[u8]) -> Result<T, HandlerError> {
+/// An empty value is `null`: a person who says that it took effect need not say what it returned.
+fn read_value<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, HandlerError> {
+    let json = if value.is_empty() { b"null" } else { value };
     serde_json::from_slice(json).map_err(|source| {
         HandlerError::from(EffectError::ValueUnreadable { key: key.to_owned(), source }).into_final()
     })

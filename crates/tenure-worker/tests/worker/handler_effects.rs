@@ -176,6 +176,64 @@ async fn an_effect_whose_future_is_dropped_has_no_outcome() {
     assert_eq!((end.n, wait_for_records(&fixture.book, 1).await), (2, vec!["mail/1 1 started".to_owned()]));
 }
 
+/// Provokes `EFFECT_IN_DOUBT`.
+#[tokio::test]
+async fn what_may_still_be_under_way_is_neither_performed_nor_looked_up_again_in_its_run() {
+    let count = Count::default();
+    let counted = count.clone();
+    let lose_patience = move |run: RunContext, _input: Option<String>| {
+        let counted = counted.clone();
+        async move {
+            let begun = tokio::sync::Notify::new();
+            let perform = || {
+                let effect = run.effect::<u32>("mail/1").probe(async |_| {
+                    counted.next();
+                    Ok::<_, HandlerError>(Probe::DidNotHappen)
+                });
+                effect.perform(async |_| {
+                    counted.next();
+                    begun.notify_one();
+                    std::future::pending::<Result<u32, HandlerError>>().await
+                })
+            };
+            tokio::select! {
+                _ = perform() => panic!("it hangs"),
+                () = begun.notified() => {}
+            }
+            let refused = perform().await.unwrap_err();
+            assert_eq!(refused.refusal().map(|refusal| refusal.reason), Some(Reason::EffectInDoubt));
+            Err::<(), _>(refused)
+        }
+    };
+    let fixture = start(Worker::agent("greeter", "1", lose_patience)).await;
+    grant_run(&fixture, "", json!({})).await;
+    let (error, is_final) = failure(wait_for_end(&fixture.book, &run_ref(1), 1).await);
+    assert!(error.contains("may still be under way") && !is_final, "{error}");
+    assert_eq!((count.get(), count_appends(&fixture.book)), (1, 1));
+}
+
+#[tokio::test]
+async fn a_value_that_nobody_gave_is_null_and_one_that_was_erased_is_named() {
+    async fn note_sent(run: RunContext, _input: Option<String>) -> Result<(), HandlerError> {
+        run.effect::<()>("mail/1").perform(async |_| Ok::<_, HandlerError>(())).await
+    }
+    let left = |state: tenure_proto::v1::EffectState, value: Option<&'static str>| Recorded {
+        state: state.into(),
+        disposition: tenure_proto::v1::EffectDisposition::Landed.into(),
+        value: value.map(Into::into),
+        ..announced(EffectRecovery::Ask)
+    };
+    use tenure_proto::v1::EffectState::{Done, Reconciled};
+    for given in [left(Done, Some("")), left(Reconciled, None)] {
+        let (_fixture, end) = second_run(Worker::agent("greeter", "1", note_sent), given).await;
+        assert_eq!(result(&end), "null");
+    }
+    let (_fixture, end) = second_run(Worker::agent("greeter", "1", note_sent), left(Done, None)).await;
+    let words =
+        "what was recorded of the effect \"mail/1\" was erased, and it is not performed a second time";
+    assert_eq!(failure(end), (words.to_owned(), true));
+}
+
 #[tokio::test]
 async fn two_calls_of_one_key_perform_it_once() {
     let count = Count::default();
