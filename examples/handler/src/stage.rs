@@ -40,13 +40,21 @@ impl Stage {
         let cluster = Cluster::start(find_program("tenure")?).await?;
         let world = cluster.directory().join("world");
         fs::create_dir(&world)?;
-        let fleet = cluster.directory().join("fleet.toml");
-        fs::write(
-            &fleet,
-            format!("schema = 1\n\n[agents.orders]\nhandler = \"{VERSION}\"\nstop-grace = \"2s\"\n"),
-        )?;
-        cluster.run(&["apply", &fleet.to_string_lossy()])?;
-        Ok(Self { cluster, world, workers: BTreeMap::new(), ttl_s })
+        let stage = Self { cluster, world, workers: BTreeMap::new(), ttl_s };
+        stage.set_timeout("1h")?;
+        Ok(stage)
+    }
+
+    /// Declares the agent, with this timeout.
+    ///
+    /// # Errors
+    /// It is refused, or a file cannot be written.
+    pub fn set_timeout(&self, timeout: &str) -> Result<()> {
+        let fleet = self.cluster.directory().join("fleet.toml");
+        let agent = format!("handler = \"{VERSION}\"\nstop-grace = \"2s\"\ntimeout = \"{timeout}\"");
+        fs::write(&fleet, format!("schema = 1\n\n[agents.orders]\n{agent}\n"))?;
+        self.cluster.run(&["apply", &fleet.to_string_lossy()])?;
+        Ok(())
     }
 
     /// Starts a worker for orders.
@@ -169,6 +177,15 @@ impl Stage {
     pub async fn wait_for_success(&self, job: &str) -> Result<Fulfilled> {
         self.cluster.wait_for_state(job, "succeeded", PATIENCE).await;
         Ok(serde_json::from_str(&self.cluster.run(&["result", job])?)?)
+    }
+
+    /// Waits until the journal of a job has a record of this kind.
+    pub async fn wait_for_record(&self, job: &str, kind: &str) {
+        wait_for(&format!("a record {kind}"), PATIENCE, async || match self.count_records(job, kind) {
+            Ok(count) if count > 0 => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
     }
 
     /// How many records of a kind a job has.

@@ -79,6 +79,33 @@ async fn a_handler_that_does_not_stop_by_the_local_deadline_is_ended_with_its_pr
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_holds_its_thread_is_ended_with_its_process_once_a_cancel_was_not_heeded() {
+    let mut stage = Stage::start(5).await.unwrap();
+    stage.start_worker("w1").unwrap();
+    let job = stage.submit(true).unwrap();
+    let holder = stage.wait_until_paid(&job).await;
+    stage.cluster.run(&["cancel", &job, "--why", "it is not wanted any more"]).unwrap();
+    stage.wait_until_ended(&holder).await;
+    stage.wait_for_record(&job, "child_gone").await;
+    assert_eq!(stage.lines("executed"), ["add up", "pay"]);
+    assert_eq!(stage.count_records(&job, "run_started").unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_holds_its_thread_past_its_timeout_is_ended_and_its_job_goes_on_elsewhere() {
+    let mut stage = Stage::start(5).await.unwrap();
+    stage.set_timeout("10s").unwrap();
+    stage.start_worker("w1").unwrap();
+    let job = stage.submit(true).unwrap();
+    let holder = stage.wait_until_paid(&job).await;
+    stage.wait_until_ended(&holder).await;
+    stage.start_worker("w2").unwrap();
+    stage.approve().unwrap();
+    assert_eq!(stage.wait_for_success(&job).await.unwrap().run, 2);
+    assert_done_once(&stage, &job);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_guardian_is_killed_ends_with_it() {
     let mut stage = Stage::start(5).await.unwrap();
     stage.start_worker("w1").unwrap();
