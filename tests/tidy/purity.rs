@@ -32,7 +32,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ),
     ("tenure-testkit", &["tenure-client", "tenure-core", "tenure-postgres", "tenure-proto", "tenure-store"]),
     ("tenure-bench", &["tenure-client", "tenure-postgres", "tenure-proto"]),
-    ("tenure-example-handler", &["tenure-testkit", "tenure-worker"]),
+    ("tenure-example-handler", &["tenure-telemetry", "tenure-testkit", "tenure-worker"]),
     ("tenure-demo", &["tenure-client", "tenure-core", "tenure-postgres", "tenure-proto", "tenure-testkit"]),
 ];
 

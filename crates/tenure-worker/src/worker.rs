@@ -199,7 +199,7 @@ impl RunningWorker {
 }
 
 /// A worker that is dropped leaves without waiting for anything, as one that was killed: its guardians end its children
-/// and report.
+/// and report. Where a handler was acting, this process is ended at the local deadline, if it is still there.
 impl Drop for RunningWorker {
     fn drop(&mut self) {
         self.attachment.abort();

@@ -4,6 +4,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
+use tenure_telemetry::{LogFormat, Telemetry, TelemetryOptions};
 use tenure_worker::WorkerOptions;
 
 #[tokio::main]
@@ -24,7 +25,20 @@ async fn serve() -> anyhow::Result<()> {
     let (name, endpoints, data_dir) = (next("NAME")?, next("ENDPOINTS")?, next("DATA_DIR")?);
     let ttl = Duration::from_secs(next("TTL_SECONDS")?.parse()?);
     let endpoints = endpoints.split(',').map(str::to_owned).collect();
+    let telemetry = Telemetry::start(&describe_telemetry(&name))?;
     let options = WorkerOptions { ttl, ..WorkerOptions::new(name, endpoints, data_dir.into()) };
-    tenure_example_handler::orders::worker().start(options)?.serve_until_signalled().await?;
-    Ok(())
+    let served = tenure_example_handler::orders::worker().start(options)?.serve_until_signalled().await;
+    telemetry.shutdown().await;
+    Ok(served?)
+}
+
+/// The log goes to stderr; spans and metrics go where the standard OTEL_* variables say.
+fn describe_telemetry(worker: &str) -> TelemetryOptions {
+    TelemetryOptions {
+        service: "order-worker",
+        instance: worker.to_owned(),
+        log_filter: "info".to_owned(),
+        log_format: LogFormat::Text,
+        metrics_page: false,
+    }
 }
