@@ -6,6 +6,7 @@
 //! now, when nothing is forked any more.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
@@ -17,6 +18,7 @@ use tenure_proto::v1::{
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
@@ -51,9 +53,10 @@ pub(super) fn report_gone(
         }
     };
     let request = compose_report(identity, end, cause);
+    let room = Semaphore::new(PASSES_AT_ONCE);
     let reported = runtime.block_on(async {
         tokio::select! {
-            reported = report_within_ttl(identity, &request) => reported,
+            reported = report_within_ttl(identity, &request, &room) => reported,
             () = await_forget(control) => Reported::Forgotten,
         }
     });
@@ -62,8 +65,9 @@ pub(super) fn report_gone(
     reported
 }
 
-/// Runs that are reported at the same time.
-const REPORTED_AT_ONCE: usize = 64;
+/// Passes over the coordinators that are under way at the same time. Between two passes a report takes no room, so that those
+/// which nobody answers hold up no other.
+const PASSES_AT_ONCE: usize = 64;
 
 /// Reports that these are gone with their worker, each until it is settled. Returns for each why nobody took it, where nobody
 /// did.
@@ -78,30 +82,36 @@ pub(super) fn report_lost_runs(identities: Vec<ReportIdentity>) -> Vec<Option<St
             return vec![Some(why); identities.len()];
         }
     };
-    let reported = runtime.block_on(async {
-        let mut reported = Vec::with_capacity(identities.len());
-        for group in identities.chunks(REPORTED_AT_ONCE) {
-            let tasks: Vec<_> = group.iter().cloned().map(|one| tokio::spawn(report_lost_run(one))).collect();
-            for task in tasks {
-                reported.push(task.await.unwrap_or_else(|error| Some(error.to_string())));
-            }
-        }
-        reported
-    });
+    let reported = runtime.block_on(report_each(identities));
     runtime.shutdown_background();
     reported
 }
 
-async fn report_lost_run(identity: ReportIdentity) -> Option<String> {
+async fn report_each(identities: Vec<ReportIdentity>) -> Vec<Option<String>> {
+    let room = Arc::new(Semaphore::new(PASSES_AT_ONCE));
+    let report = |identity| tokio::spawn(report_lost_run(identity, Arc::clone(&room)));
+    let tasks: Vec<_> = identities.into_iter().map(report).collect();
+    let mut reported = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        reported.push(task.await.unwrap_or_else(|error| Some(error.to_string())));
+    }
+    reported
+}
+
+async fn report_lost_run(identity: ReportIdentity, room: Arc<Semaphore>) -> Option<String> {
     let killed = ChildEnd::Signalled { signal: nix::libc::SIGKILL };
     let request = compose_report(&identity, &killed, &EndCause::ContactLost);
-    match report_within_ttl(&identity, &request).await {
+    match report_within_ttl(&identity, &request, &room).await {
         Reported::Acknowledged | Reported::Forgotten => None,
         Reported::Refused(why) | Reported::Unreachable(why) => Some(why),
     }
 }
 
-async fn report_within_ttl(identity: &ReportIdentity, request: &ReportGoneRequest) -> Reported {
+async fn report_within_ttl(
+    identity: &ReportIdentity,
+    request: &ReportGoneRequest,
+    room: &Semaphore,
+) -> Reported {
     let pauses = ExponentialBuilder::default()
         .with_min_delay(GONE_PAUSE_FIRST)
         .with_max_delay(GONE_PAUSE_MAX)
@@ -109,7 +119,12 @@ async fn report_within_ttl(identity: &ReportIdentity, request: &ReportGoneReques
         .with_jitter();
     let mut last = String::from("no coordinator answered");
     let tls = ClientTls { ca_pem: identity.tls_authority_pem.clone(), identity_pem: None };
-    let attempts = (|| report_in_turn(&identity.endpoints, &tls, request))
+    let pass = || async {
+        // The room is never closed; an error would mean that there is nothing to bound.
+        let _permit = room.acquire().await;
+        report_in_turn(&identity.endpoints, &tls, request).await
+    };
+    let attempts = pass
         .retry(pauses)
         .when(|status: &Status| !is_final(status))
         .notify(|status: &Status, _| last = describe(status));
@@ -230,6 +245,30 @@ async fn await_forget(mut control: Control) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guardian::protocol::RunSecret;
+
+    #[tokio::test]
+    async fn a_report_does_not_wait_for_others_that_nobody_answers() {
+        let answering = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let hour = Duration::from_secs(3_600);
+        let identity = |job: String, port: u16| ReportIdentity {
+            tenant: "default".to_owned(),
+            job,
+            epoch: 1,
+            generation: 1,
+            secret: RunSecret::from_bytes([9; 32]),
+            endpoints: vec![format!("http://127.0.0.1:{port}")],
+            tls_authority_pem: None,
+            ttl_ms: u64::try_from(hour.as_millis()).unwrap(),
+        };
+        let nobody = (0..PASSES_AT_ONCE).map(|number| identity(number.to_string(), 1));
+        let last = identity("last".to_owned(), answering.local_addr().unwrap().port());
+        let reported = tokio::spawn(report_each(nobody.chain([last]).collect()));
+        let patience = Duration::from_secs(30);
+        let called = tokio::time::timeout(patience, answering.accept()).await;
+        assert!(called.is_ok_and(|called| called.is_ok()), "the last one has its turn within its own time");
+        reported.abort();
+    }
 
     #[test]
     fn an_end_of_its_own_is_told_as_it_was() {

@@ -157,19 +157,60 @@ struct LeftOutcome<'a> {
     not_reported: &'a str,
 }
 
+/// One that cannot be left keeps no other from being left; the first failure is returned.
 fn leave_unreported(gone: Vec<HeldRun>) -> io::Result<()> {
     let identities = gone.iter().map(|run| run.report.clone()).collect();
-    for (run, not_reported) in gone.iter().zip(report_lost_runs(identities)) {
-        let Some(not_reported) = not_reported else { continue };
-        let outcome = LeftOutcome {
-            job: &run.report.job,
-            epoch: run.report.epoch,
-            generation: run.report.generation,
-            end: "the worker went away while its handler was running",
-            not_reported: &not_reported,
+    let reported = gone.iter().zip(report_lost_runs(identities));
+    let left = reported.filter_map(|(run, not_reported)| Some(leave_outcome(run, &not_reported?)));
+    // To the end before the first is looked for: each has to be tried.
+    let left: Vec<_> = left.collect();
+    left.into_iter().collect()
+}
+
+fn leave_outcome(run: &HeldRun, not_reported: &str) -> io::Result<()> {
+    let outcome = LeftOutcome {
+        job: &run.report.job,
+        epoch: run.report.epoch,
+        generation: run.report.generation,
+        end: "the worker went away while its handler was running",
+        not_reported,
+    };
+    std::fs::create_dir_all(&run.run_directory)?;
+    write_private(&run.run_directory, OUTCOME_FILE, &serde_json::to_vec_pretty(&outcome)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::super::protocol::{ReportIdentity, RunSecret};
+    use super::*;
+
+    #[test]
+    fn an_outcome_that_cannot_be_left_keeps_no_other_from_being_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let held = |job: &str, run_directory: PathBuf| HeldRun {
+            report: ReportIdentity {
+                tenant: "default".to_owned(),
+                job: job.to_owned(),
+                epoch: 1,
+                generation: 1,
+                secret: RunSecret::from_bytes([9; 32]),
+                endpoints: Vec::new(),
+                tls_authority_pem: None,
+                ttl_ms: 50,
+            },
+            deadline: BootInstant::NEVER,
+            run_directory,
         };
-        std::fs::create_dir_all(&run.run_directory)?;
-        write_private(&run.run_directory, OUTCOME_FILE, &serde_json::to_vec_pretty(&outcome)?)?;
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let second = directory.path().join("second");
+        let left = leave_unreported(vec![held("first", file.join("run")), held("second", second.clone())]);
+        assert!(left.is_err(), "the first has no directory");
+        let outcome = fs::read(second.join(OUTCOME_FILE)).unwrap();
+        let outcome: serde_json::Value = serde_json::from_slice(&outcome).unwrap();
+        assert_eq!((&outcome["job"], &outcome["epoch"]), (&"second".into(), &1.into()));
     }
-    Ok(())
 }

@@ -179,7 +179,8 @@ impl RunContext {
     ///
     /// # Errors
     /// What `work` returns as its error: the step is not finished then, and may be asked for again. A
-    /// [`StepError`](super::StepError), which is final: the name is none, or that of a step of this run which is finished or under way, what it returned is too large, or what is recorded is not of the type that is asked for.
+    /// [`StepError`](super::StepError), which is final: the name is none, or that of a step of this run which is finished or
+    /// under way, what it returned is too large, or what is recorded is not of the type that is asked for.
     /// A refusal ([`HandlerError::refusal`]): the run was asked to end, the deadline is reached, or another worker holds the
     /// job.
     pub async fn step<T, E, Fut>(&self, name: &str, work: impl FnOnce() -> Fut) -> Result<T, HandlerError>

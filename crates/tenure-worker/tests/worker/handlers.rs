@@ -1,14 +1,18 @@
 //! Handlers: called with their input, concluded by what they return, and asked to end.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use serde_json::json;
 use tenure_core::reason::Reason;
 use tenure_proto::v1::{
-    EndRun, Fencing, Grant, Notice, Order, attach_request::Message, attach_response, order, run_end::How,
+    EndRun, Fenced, Fencing, Grant, Notice, Order, attach_request::Message, attach_response, order,
+    run_end::How,
 };
 use tenure_worker::{
     Worker,
@@ -17,8 +21,8 @@ use tenure_worker::{
 
 use crate::{
     agent::{grant, handler, run_ref},
-    coordinator::Got,
-    fixture::{Fixture, messages, note_text, output, wait_for_append, wait_for_end, wait_until},
+    coordinator::{Got, Renewals},
+    fixture::{Fixture, ends, messages, note_text, output, wait_for_append, wait_for_end, wait_until},
 };
 
 async fn greet(run: RunContext, to: String) -> Result<String, HandlerError> {
@@ -39,6 +43,11 @@ pub(crate) async fn grant_run(fixture: &Fixture, input: &str, keys: serde_json::
     let numbers = fixture.book.wait_for_stream(fixture.book.stream_count()).await;
     let granted = grant(1, numbers, handler("1", keys));
     fixture.send_grant(Grant { input: input.to_owned().into(), ..granted }).await;
+}
+
+async fn send_order(fixture: &Fixture, order: order::Order) {
+    let order = Order { run: Some(run_ref(1)), order: Some(order) };
+    fixture.book.send(attach_response::Message::Order(order)).await;
 }
 
 async fn end_of(handlers: HandlerWorker, input: &str, keys: serde_json::Value) -> EndRun {
@@ -173,8 +182,7 @@ async fn a_cancel_is_heard_by_the_token_and_named_at_the_end() {
     grant_run(&fixture, "", json!({})).await;
     wait_for_append(&fixture.book, &run_ref(1), 1).await;
     let notice = Notice { seq: 7, kind: "cancel_requested".to_owned() };
-    let order = Order { run: Some(run_ref(1)), order: Some(order::Order::Notice(notice)) };
-    fixture.book.send(attach_response::Message::Order(order)).await;
+    send_order(&fixture, order::Order::Notice(notice)).await;
     let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
     assert!(matches!(end.end.unwrap().how, Some(How::Cancel(_))));
     assert_eq!(end.last_notice_seq, 7);
@@ -182,33 +190,111 @@ async fn a_cancel_is_heard_by_the_token_and_named_at_the_end() {
     assert_eq!(note_text(&note), format!("{:?}", Some(Ending::Cancelled)), "a note is taken in the grace");
 }
 
+/// What a handler leaves that stays until its future is dropped.
+#[derive(Clone, Default)]
+struct Stay {
+    run: Arc<Mutex<Option<RunContext>>>,
+    is_dropped: Arc<AtomicBool>,
+}
+
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Stay {
+    fn worker(&self) -> HandlerWorker {
+        let stay = self.clone();
+        Worker::agent("greeter", "1", move |run: RunContext, _input: Option<String>| {
+            let guard = Dropped(Arc::clone(&stay.is_dropped));
+            *stay.run.lock().unwrap() = Some(run);
+            async move {
+                let _guard = guard;
+                std::future::pending::<Result<(), HandlerError>>().await
+            }
+        })
+    }
+
+    async fn wait_until_called(&self) -> RunContext {
+        wait_until("the handler to be called", || self.run.lock().unwrap().clone()).await
+    }
+
+    fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::SeqCst)
+    }
+}
+
 #[tokio::test]
 async fn a_handler_that_does_not_return_in_its_grace_is_dropped_and_timed_out() {
-    struct Dropped(Arc<AtomicBool>);
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-    let is_dropped = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&is_dropped);
-    let stay = move |_run: RunContext, _input: Option<String>| {
-        let guard = Dropped(Arc::clone(&seen));
-        async move {
-            let _guard = guard;
-            std::future::pending::<Result<(), HandlerError>>().await
-        }
-    };
+    let stay = Stay::default();
     let keys = json!({ "timeout": "50ms", "stop-grace": "20ms" });
-    let end = end_of(Worker::agent("greeter", "1", stay), "", keys).await;
+    let end = end_of(stay.worker(), "", keys).await;
     let Some(How::OwnTimeout(timeout)) = end.end.unwrap().how else { panic!("it did not time out") };
     assert_eq!(timeout.limit.unwrap().nanos, 50_000_000);
-    assert!(is_dropped.load(Ordering::SeqCst));
+    assert!(stay.is_dropped());
+}
+
+#[tokio::test]
+async fn a_fenced_handler_is_dropped_at_once_and_its_run_reported_gone() {
+    let stay = Stay::default();
+    let fixture = start(stay.worker()).await;
+    grant_run(&fixture, "", json!({ "stop-grace": "600s" })).await;
+    let run = stay.wait_until_called().await;
+    let fenced = order::Order::Fenced(Fenced { held_by: "w2".to_owned(), epoch: 2, applied_seq: 0 });
+    send_order(&fixture, fenced).await;
+    let find = |got: &[Got]| {
+        got.iter().find_map(|got| if let Got::Gone(gone) = got { Some(gone.clone()) } else { None })
+    };
+    let gone = fixture.book.wait_for("a report that the handler is gone", find).await;
+    assert_eq!((gone.job_id, gone.epoch), (run_ref(1).job_id, 1));
+    assert!(matches!(gone.end.unwrap().how, Some(How::ContactLost(_))));
+    assert!(stay.is_dropped());
+    assert_eq!(run.ending(), Some(Ending::Fenced));
+    let refused = run.note("too late").await.unwrap_err();
+    assert_eq!(refused.refusal().map(|refusal| refusal.reason), Some(Reason::Fenced));
+    assert!(ends(&fixture.book.got(), &run_ref(1)).is_empty(), "nothing more is reported under that epoch");
+}
+
+#[tokio::test]
+async fn a_handler_whose_lease_is_not_renewed_is_asked_to_end_and_is_no_success() {
+    async fn finish_early(run: RunContext, _input: Option<String>) -> Result<String, HandlerError> {
+        run.note("waiting").await?;
+        run.cancellation().cancelled().await;
+        Ok(format!("{:?}", run.ending()))
+    }
+    // Shorter than a real one may be. Where the handler were not asked, its guardian would end this very process.
+    let ttl = Duration::from_secs(12);
+    let greeter = Worker::agent("greeter", "1", finish_early);
+    let fixture = Fixture::start_handlers(greeter, |book| book.set_ttl(ttl)).await;
+    grant_run(&fixture, "", json!({})).await;
+    wait_for_append(&fixture.book, &run_ref(1), 1).await;
+    fixture.book.set_renewals(Renewals::Silent);
+    let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
+    assert!(matches!(end.end.unwrap().how, Some(How::ContactLost(_))), "nobody knows who acts by now");
+    assert_eq!(end.result, None);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_hastened_drops_its_handlers_at_once() {
+    let stay = Stay::default();
+    let fixture = start(stay.worker()).await;
+    grant_run(&fixture, "", json!({ "stop-grace": "600s" })).await;
+    let run = stay.wait_until_called().await;
+    fixture.worker.begin_shutdown();
+    run.cancellation().cancelled().await;
+    assert_eq!((run.ending(), stay.is_dropped()), (Some(Ending::Draining), false));
+    fixture.worker.begin_shutdown();
+    let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
+    assert!(matches!(end.end.unwrap().how, Some(How::ContactLost(_))));
+    assert!(stay.is_dropped());
 }
 
 #[tokio::test]
 async fn nothing_can_be_said_once_the_run_is_over() {
-    let kept: Arc<std::sync::Mutex<Option<RunContext>>> = Arc::default();
+    let kept: Arc<Mutex<Option<RunContext>>> = Arc::default();
     let keeping = Arc::clone(&kept);
     let keep = move |run: RunContext, _input: Option<String>| {
         *keeping.lock().unwrap() = Some(run);
