@@ -130,6 +130,8 @@ struct Watch<'a> {
     /// When its future is dropped.
     drop_at: Option<Instant>,
     is_dropped: bool,
+    /// The drain's patience is over.
+    is_hastened: bool,
     /// What a handler has at least between its drop and the end of the process.
     drop_grace: Duration,
     /// Where it has not stopped by then, the process ends, whatever is renewed.
@@ -144,6 +146,7 @@ impl<'a> Watch<'a> {
             timed_out: None,
             drop_at: None,
             is_dropped: false,
+            is_hastened: false,
             drop_grace,
             end_by: None,
         }
@@ -185,14 +188,18 @@ impl<'a> Watch<'a> {
         match phase {
             DrainPhase::Serving => false,
             DrainPhase::Draining { .. } => self.asked.is_none(),
-            DrainPhase::Hastened => !self.is_dropped,
+            // Once: what is ready again and again leaves no turn to the clock that the drop waits for.
+            DrainPhase::Hastened => !self.is_hastened,
         }
     }
 
     fn drain(&mut self, phase: DrainPhase, stop_grace: Duration) {
         self.asked = self.asked.or(Some(Asked::Drain));
         match phase {
-            DrainPhase::Hastened => self.ask(Ending::Draining, Duration::ZERO),
+            DrainPhase::Hastened => {
+                self.is_hastened = true;
+                self.ask(Ending::Draining, Duration::ZERO);
+            }
             DrainPhase::Serving | DrainPhase::Draining { .. } => {
                 info!("the worker leaves: the handler is asked to end");
                 self.ask(Ending::Draining, stop_grace);
