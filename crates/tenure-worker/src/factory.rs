@@ -1,17 +1,65 @@
 //! Values for this crate's unit tests that show only what a test is about. Compiled for tests alone.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use jiff::Timestamp;
 use tenure_core::{
     id::{Attach, Epoch, Generation, JobId, Run, Seq, Tenant, Term},
     run_ref::RunRef,
 };
+use tenure_proto::v1::RegisterWorkerResponse;
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use crate::{
+    context::{Work, WorkerContext},
+    credential::WorkerCredential,
+    drain::Drain,
+    endpoints::Endpoints,
     grant::RunGrant,
-    guardian::{BootInstant, RunSecret},
+    guardian::{BootInstant, Fencing, RunSecret},
+    held_runs::HeldRuns,
+    options::WorkerOptions,
+    outbox::Outbox,
+    places::Places,
+    runner::{GuardCommand, ProcessRunner},
+    term::HeldTerm,
 };
+
+/// A worker under `directory` that nothing was done with yet.
+pub(crate) fn worker_context(directory: &Path) -> WorkerContext {
+    let endpoints = vec!["127.0.0.1:1".to_owned()];
+    let options = WorkerOptions::new("w1", endpoints.clone(), directory.join("worker"));
+    WorkerContext {
+        name: "w1".parse().unwrap(),
+        endpoints: Endpoints::parse(&endpoints, WorkerCredential::default()).unwrap(),
+        run_as: None,
+        work: Work::Processes(ProcessRunner::new(GuardCommand::default(), Fencing::Guardian)),
+        held: HeldRuns::new(options.slots),
+        outbox: Outbox::new(),
+        drain: Drain::new(),
+        runs: TaskTracker::new(),
+        places: Places::make(&options).unwrap(),
+        abandoned: CancellationToken::new(),
+        attached: watch::Sender::new(false),
+        options,
+    }
+}
+
+/// Term 7, renewed last at `renewed`, which lives 30 seconds without a renewal.
+pub(crate) fn held_term(renewed: BootInstant) -> HeldTerm {
+    let ttl = Some(prost_types::Duration { seconds: 30, nanos: 0 });
+    let response = RegisterWorkerResponse {
+        term: 7,
+        ttl,
+        answer: 1,
+        generation: 1,
+        ..RegisterWorkerResponse::default()
+    };
+    HeldTerm::open(response, renewed).unwrap()
+}
 
 /// Run 1 of a job that is told apart by `number`, under epoch 1.
 pub(crate) fn run_ref(number: u128) -> RunRef {

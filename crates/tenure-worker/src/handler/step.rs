@@ -245,7 +245,51 @@ pub(crate) fn final_error(error: StepError) -> HandlerError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tenure_core::{id::Seq, reason::Reason};
+    use tokio::sync::watch;
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::{
+        factory::{held_term, run_grant, worker_context},
+        guardian::BootInstant,
+        held_runs::Orders,
+        journal::ReportAnswer,
+        runner::Redactor,
+    };
+
+    /// Begins a step whose record is durable, under a term that was renewed last at `renewed`.
+    async fn begin_step(renewed: BootInstant) -> Result<(), Refusal> {
+        let directory = tempfile::tempdir().unwrap();
+        let (context, grant) = (Arc::new(worker_context(directory.path())), Arc::new(run_grant(1)));
+        context.outbox.open_run(&grant.run, Seq(3));
+        let (term, orders) = (Arc::new(held_term(renewed)), watch::Sender::new(Orders::default()));
+        let standing = RunStanding::new(
+            Arc::clone(&context),
+            term,
+            Arc::clone(&grant),
+            orders.subscribe(),
+            Redactor::default(),
+        );
+        let steps = Steps::new(Arc::new(standing.for_handler(CancellationToken::new())));
+        let taken = steps.take_name("fetch").unwrap();
+        let answer = async {
+            context.outbox.next_outgoing().await;
+            context.outbox.answer_report(&grant.run, 1, ReportAnswer::Applied(Seq(4)));
+        };
+        tokio::join!(steps.begin(taken.name()), answer).0
+    }
+
+    /// As where a worker was frozen while the answer was on its way, and nothing has looked at its clock yet.
+    #[tokio::test]
+    async fn a_step_whose_lease_ran_out_while_it_was_announced_is_not_executed() {
+        let now = BootInstant::now();
+        assert_eq!(begin_step(now).await, Ok(()));
+        let refused = begin_step(now.minus(Duration::from_secs(60))).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::LeaseTooShort);
+    }
 
     #[test]
     fn an_output_beyond_the_limit_or_of_another_type_is_a_failure_for_good() {
