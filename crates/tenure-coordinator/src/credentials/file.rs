@@ -16,6 +16,8 @@ use tenure_core::{
     limits::TOKENS_FILE_MAX_BYTES,
 };
 
+use crate::refusals::chain;
+
 /// A file of tokens that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
@@ -51,13 +53,17 @@ struct Look {
     inode: u64,
     size_bytes: u64,
     modified: (i64, i64),
+    /// Also its mode and its owner are part of whether it can be read.
+    changed: (i64, i64),
 }
 
-/// A file of tokens, and how it looked when it was last read.
+/// A file of tokens, and how it looked when it was last read whole.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
     last_look: Option<Look>,
+    /// What was last said to be wrong with it; none since it was read.
+    told: Option<String>,
 }
 
 impl TokenFile {
@@ -65,20 +71,37 @@ impl TokenFile {
     pub(crate) async fn open(path: PathBuf) -> Result<(Self, Vec<IssuedToken>), TokenFileError> {
         let last_look = Some(look_at(&path).await?);
         let tokens = read(&path).await?;
-        Ok((Self { path, last_look }, tokens))
+        Ok((Self { path, last_look, told: None }, tokens))
     }
 
-    /// Reads it again where it looks different; none where it does not. Also what cannot be read is looked at once.
+    /// Reads it again where it looks different; none where it does not. One that cannot be read is tried each time, and
+    /// the same failure is told once.
     pub(crate) async fn read_changed(&mut self) -> Result<Option<Vec<IssuedToken>>, TokenFileError> {
+        match self.try_read().await {
+            Ok(read) => {
+                self.told = None;
+                Ok(read)
+            }
+            Err(error) => {
+                let words = Some(chain(&error));
+                if words == self.told {
+                    return Ok(None);
+                }
+                self.told = words;
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_read(&mut self) -> Result<Option<Vec<IssuedToken>>, TokenFileError> {
         // Looked at before it is read: what changes meanwhile is read again.
-        let look = look_at(&self.path).await;
-        let present = look.as_ref().ok().copied();
-        if present == self.last_look {
+        let look = look_at(&self.path).await?;
+        if Some(look) == self.last_look {
             return Ok(None);
         }
-        self.last_look = present;
-        look?;
-        read(&self.path).await.map(Some)
+        let tokens = read(&self.path).await?;
+        self.last_look = Some(look);
+        Ok(Some(tokens))
     }
 }
 
@@ -92,6 +115,7 @@ async fn look_at(path: &Path) -> Result<Look, TokenFileError> {
         inode: metadata.ino(),
         size_bytes: metadata.len(),
         modified: (metadata.mtime(), metadata.mtime_nsec()),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
     })
 }
 
@@ -131,5 +155,25 @@ mod tests {
         assert_eq!(file.read_changed().await.unwrap(), None, "it is told once");
         replace("");
         assert_eq!(file.read_changed().await.unwrap(), Some(Vec::new()));
+    }
+
+    /// Whoever runs as root reads whatever it likes, so what fails here is a read of something that is no text.
+    #[tokio::test]
+    async fn a_file_that_could_not_be_read_once_is_read_as_soon_as_it_can_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens");
+        std::fs::write(&path, "").unwrap();
+        let (mut file, _) = TokenFile::open(path.clone()).await.unwrap();
+        let (_, issued) = issue(1);
+        let line = write_token(&issued);
+        std::fs::write(&path, vec![0xff; line.len()]).unwrap();
+        assert!(file.read_changed().await.is_err());
+        // What it holds comes in place, and it looks as it did when it could not be read.
+        let before = std::fs::metadata(&path).unwrap();
+        std::fs::write(&path, &line).unwrap();
+        let times = std::fs::FileTimes::new().set_modified(before.modified().unwrap());
+        std::fs::File::options().write(true).open(&path).unwrap().set_times(times).unwrap();
+        assert_eq!(file.read_changed().await.unwrap(), Some(vec![issued]));
+        assert_eq!(file.read_changed().await.unwrap(), None);
     }
 }
