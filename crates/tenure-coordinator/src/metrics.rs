@@ -47,7 +47,7 @@ pub(crate) enum ClaimWay {
 }
 
 /// The limits whose bound was met.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
     LaneQueue,
     SubmitQueue,
@@ -60,6 +60,8 @@ pub(crate) enum Limit {
     Connections,
     FirstCall,
     Calls,
+    CallsWithoutCaller,
+    HealthWatches,
     Message,
     Arriving,
     Unread,
@@ -67,7 +69,7 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::LaneQueue,
         Self::SubmitQueue,
         Self::SubmitRoom,
@@ -79,6 +81,8 @@ impl Limit {
         Self::Connections,
         Self::FirstCall,
         Self::Calls,
+        Self::CallsWithoutCaller,
+        Self::HealthWatches,
         Self::Message,
         Self::Arriving,
         Self::Unread,
@@ -98,6 +102,8 @@ impl Limit {
             Self::Connections => "connections",
             Self::FirstCall => "first_call",
             Self::Calls => "calls",
+            Self::CallsWithoutCaller => "calls_without_caller",
+            Self::HealthWatches => "health_watches",
             Self::Message => "message",
             Self::Arriving => "arriving",
             Self::Unread => "unread",

@@ -41,7 +41,7 @@ use tonic::transport::{Server, ServerTlsConfig};
 use crate::{coordinator::Parts, options::StartError};
 use agent_service::Agents;
 use authentication::AuthenticationLayer;
-use calls::BoundCalls;
+use calls::{BoundCalls, places::PlacesLayer};
 use connections::Connections;
 use job_service::Jobs;
 use worker_service::Workers;
@@ -69,6 +69,7 @@ pub(crate) fn serve(
     let (health_reporter, health) = tonic_health::server::health_reporter();
     parts.tasks.spawn(report_health(parts.clone(), health_reporter));
     let stopping = parts.stopping.clone();
+    let places = PlacesLayer::new(parts.credentials.clone(), stopping.clone());
     let gate = AuthenticationLayer::new(parts.credentials.clone(), certificates);
     let jobs = JobServiceServer::new(Jobs::new(parts.clone()))
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
@@ -97,6 +98,7 @@ pub(crate) fn serve(
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .layer(gate)
+        .layer(places)
         .add_service(reflection)
         .add_service(health)
         .add_service(jobs)

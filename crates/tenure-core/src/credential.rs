@@ -86,6 +86,14 @@ pub enum Access {
     Fleet(Scope),
 }
 
+impl Access {
+    /// True where the call is one of somebody; without it anybody may call.
+    #[must_use]
+    pub const fn needs_caller(self) -> bool {
+        matches!(self, Self::Tenant(_) | Self::Fleet(_))
+    }
+}
+
 /// The tenants that a credential, or a worker, is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tenants {

@@ -295,12 +295,21 @@ pub const CONNECTIONS_MAX: usize = 8_192;
 pub const FILES_KEPT: usize = 128;
 /// The pause after a connection that could not be accepted.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// A connection on which no call has begun for so long after it was made is closed: handshakes that are never finished.
+/// A connection on which no call was let in for so long after it was made is closed: handshakes that are never finished,
+/// and callers without a valid credential.
 pub const FIRST_CALL_WITHIN: Duration = Duration::from_secs(10);
+/// A connection that only bore calls without a caller (health, reports of guardians) is closed so long after the last one.
+pub const NEXT_CALL_WITHIN: Duration = Duration::from_secs(60);
 /// Calls and streams that are under way on one connection; the transport refuses a further one.
 pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
-/// Calls and streams that are under way on one coordinator.
+/// Calls and streams of callers that are under way on one coordinator.
 pub const CALLS_MAX: usize = 16_384;
+/// Calls without a caller (health, reports of guardians) that are under way beside them.
+pub const CALLS_WITHOUT_CALLER_MAX: usize = 1_024;
+/// Streams that watch the health of a coordinator, beside both: they need no caller and have no end.
+pub const HEALTH_WATCHES_MAX: usize = 256;
+/// Longest message of a call without a caller: as much as is not counted.
+pub const MESSAGE_WITHOUT_CALLER_MAX_BYTES: usize = ARRIVING_SMALL_BYTES;
 /// Largest metadata of a call: all names and values, and 32 bytes for each.
 pub const METADATA_MAX_BYTES: u32 = 16 * 1024;
 /// How far a sender may be ahead of what is read, on one connection and on one of its streams.

@@ -1,10 +1,11 @@
-//! Every call before its service sees it, and its answer after: how many are under way, how much of their messages has
-//! arrived without being whole, for how long that may last, and how much of the answers lies unread. HTTP/2 bounds frames,
+//! Every call before its service sees it, and its answer after: how much of its messages has arrived without being whole,
+//! for how long that may last, how much of the answers lies unread, and, behind the gate, how many are under way. HTTP/2 bounds frames,
 //! headers, windows and the streams of one connection; a message may fill many frames, so what it costs until it is whole
 //! is bounded here. What is refused here is refused as everywhere: a status with a stable reason. Neighbours: `connections`
-//! knows each connection, `intake` is a call's way in, `unread` its answer's way out.
+//! knows each connection, `intake` is a call's way in, `unread` its answer's way out, `places` counts what was let in.
 
 mod intake;
+pub(super) mod places;
 mod unread;
 
 use std::{
@@ -19,11 +20,14 @@ use http::{HeaderMap, Request, Response};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tenure_core::{
-    limits::{CALLS_MAX, UNREAD_MAX_BYTES, UNREAD_PER_CONNECTION_MAX_BYTES},
+    limits::{
+        MESSAGE_MAX_BYTES, MESSAGE_WITHOUT_CALLER_MAX_BYTES, UNREAD_MAX_BYTES,
+        UNREAD_PER_CONNECTION_MAX_BYTES,
+    },
     reason::Reason,
     refusal::Refusal,
 };
-use tokio::sync::Semaphore;
+use tenure_proto::access::access_of;
 use tonic::{Code, Status, body::Body, transport::server::TcpConnectInfo};
 use tower::{Layer, Service};
 
@@ -41,7 +45,6 @@ use crate::{
 #[derive(Debug)]
 struct Shared {
     connections: Connections,
-    places: Arc<Semaphore>,
     /// Paths of the calls whose client may send any number of messages.
     streams: HashSet<String>,
     arriving_bytes: Arc<AtomicUsize>,
@@ -58,13 +61,8 @@ impl BoundCalls {
     /// Bounds for the calls that come through these connections. The descriptors are those of everything that is served.
     pub(super) fn new(connections: Connections, descriptors: &[&[u8]]) -> Self {
         let streams = descriptors.iter().flat_map(|set| find_streams(set)).collect();
-        let shared = Shared {
-            connections,
-            places: Arc::new(Semaphore::new(CALLS_MAX)),
-            streams,
-            arriving_bytes: Arc::default(),
-            unread_bytes: Arc::default(),
-        };
+        let shared =
+            Shared { connections, streams, arriving_bytes: Arc::default(), unread_bytes: Arc::default() };
         Self { shared: Arc::new(shared) }
     }
 }
@@ -115,35 +113,38 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let ends = request.extensions().get::<TcpConnectInfo>();
         let Some(connection) = ends.and_then(|ends| self.shared.connections.find(ends)) else {
             // It is gone, and nobody hears the answer.
             return answer_at_once(&overloaded("this connection is closed"));
         };
-        connection.note_call();
-        let Ok(place) = self.shared.places.clone().try_acquire_owned() else {
-            metrics().note_limit(Limit::Calls);
-            return answer_at_once(&overloaded(&format!(
-                "{CALLS_MAX} calls are under way, and no more are taken"
-            )));
-        };
+        request.extensions_mut().insert(connection.clone());
         let shape = match self.shared.streams.contains(request.uri().path()) {
             true => Shape::Messages,
             false => Shape::OneMessage,
         };
+        let max_bytes = longest_message(request.uri().path());
         let arriving = self.shared.arriving_bytes.clone();
         let inside = connection.clone();
-        let request = request.map(|body| Body::new(Intake::new(body, shape, inside, arriving)));
+        let request = request.map(|body| Body::new(Intake::new(body, shape, max_bytes, inside, arriving)));
         let unread = Unread::new(connection, self.shared.unread_bytes.clone());
         let answered = self.inner.call(request);
         Box::pin(async move {
             let response = answered.await?;
             match refuse_unreadable(response.headers()).or_else(|| refuse_unread(&unread)) {
                 Some(refusal) => Ok(write_refusal(&refusal).into_http()),
-                None => Ok(response.map(|body| Body::new(Answer::new(body, unread, place)))),
+                None => Ok(response.map(|body| Body::new(Answer::new(body, unread)))),
             }
         })
+    }
+}
+
+/// Whoever calls without a caller has little to say.
+fn longest_message(path: &str) -> usize {
+    match access_of(path) {
+        Some(access) if access.needs_caller() => MESSAGE_MAX_BYTES,
+        Some(_) | None => MESSAGE_WITHOUT_CALLER_MAX_BYTES,
     }
 }
 
@@ -193,6 +194,15 @@ mod tests {
         let streams = find_streams(FILE_DESCRIPTOR_SET);
         assert!(streams.contains(&"/tenure.v1.WorkerService/Attach".to_owned()), "{streams:?}");
         assert!(!streams.contains(&"/tenure.v1.JobService/WatchJob".to_owned()), "only the server streams");
+    }
+
+    #[test]
+    fn a_call_without_a_caller_may_say_little() {
+        let bytes = ["WorkerService/ReportGone", "WorkerService/Nothing", "WorkerService/Attach"]
+            .map(|method| longest_message(&format!("/tenure.v1.{method}")));
+        let little = MESSAGE_WITHOUT_CALLER_MAX_BYTES;
+        assert_eq!(bytes, [little, little, MESSAGE_MAX_BYTES]);
+        assert_eq!(longest_message("/grpc.health.v1.Health/Check"), little);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The connections of the port, each from its first byte on. HTTP/2 itself has no bound for how many there are, none for
 //! one that never finishes its handshake or preface, and none for a peer that asks and does not read; those three are here.
-//! A connection beyond the bound is closed at once, one on which no call begins in time is closed, and so is one whose
-//! answers lie unread while it takes none of them. What is alive, and merely silent, is kept: the keepalive of the server
+//! A connection beyond the bound is closed at once, one on which no call is let in in time is closed, and so is one whose
+//! answers lie unread while it takes none of them. One that bears calls without a caller, as a balancer's questions about
+//! health, is kept while they come. What is alive, and merely silent, is kept: the keepalive of the server
 //! tells it from what is dead. Neighbours: `calls` counts what each connection has under way, `server` sets the keepalive.
 
 use std::{
@@ -18,7 +19,8 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 use tenure_core::limits::{
-    ACCEPT_PAUSE, CONNECTIONS_MAX, FILES_KEPT, FIRST_CALL_WITHIN, UNREAD_STALLED_MAX_BYTES, UNREAD_WITHIN,
+    ACCEPT_PAUSE, CONNECTIONS_MAX, FILES_KEPT, FIRST_CALL_WITHIN, NEXT_CALL_WITHIN, UNREAD_STALLED_MAX_BYTES,
+    UNREAD_WITHIN,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -46,11 +48,20 @@ struct Shared {
     full: AtomicBool,
 }
 
+/// The calls without a caller of one connection.
+#[derive(Debug, Default)]
+struct Visits {
+    under_way: usize,
+    last_ended: Option<Instant>,
+}
+
 /// What is known of one connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     opened: Instant,
+    /// True once a caller was let in.
     called: AtomicBool,
+    visits: Mutex<Visits>,
     /// Bytes of messages that have begun to arrive.
     pub(super) arriving_bytes: AtomicUsize,
     unread_bytes: AtomicUsize,
@@ -137,15 +148,35 @@ impl Connection {
         Self {
             opened: now,
             called: AtomicBool::new(false),
+            visits: Mutex::default(),
             arriving_bytes: AtomicUsize::new(0),
             unread_bytes: AtomicUsize::new(0),
             moved: Mutex::new(now),
         }
     }
 
-    /// A call begins.
-    pub(super) fn note_call(&self) {
+    /// A caller was let in: it is kept for good.
+    pub(super) fn note_caller(&self) {
         self.called.store(true, Ordering::Relaxed);
+    }
+
+    /// A call without a caller begins: it is kept until that is over, and for a while.
+    pub(super) fn begin_visit(self: Arc<Self>) -> Visit {
+        self.visits().under_way += 1;
+        Visit(self)
+    }
+
+    fn visits(&self) -> MutexGuard<'_, Visits> {
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when it is kept where nothing happens; none: for good.
+    fn kept_until(&self) -> Option<Instant> {
+        let visits = self.visits();
+        if self.called.load(Ordering::Relaxed) || visits.under_way > 0 {
+            return None;
+        }
+        Some(visits.last_ended.map_or(self.opened + FIRST_CALL_WITHIN, |ended| ended + NEXT_CALL_WITHIN))
     }
 
     /// Bytes of answers that the peer has not taken.
@@ -171,16 +202,28 @@ impl Connection {
     }
 
     /// When to look again, or why there is nothing more to wait for.
-    fn judge(&self, now: Instant) -> Result<Instant, Limit> {
-        if !self.called.load(Ordering::Relaxed) {
-            let until = self.opened + FIRST_CALL_WITHIN;
-            return if now < until { Ok(until) } else { Err(Limit::FirstCall) };
+    pub(super) fn judge(&self, now: Instant) -> Result<Instant, Limit> {
+        let next_look = now + FIRST_CALL_WITHIN;
+        if let Some(until) = self.kept_until() {
+            return if now < until { Ok(until.min(next_look)) } else { Err(Limit::FirstCall) };
         }
         let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         if self.unread_bytes() > UNREAD_STALLED_MAX_BYTES && now >= moved + UNREAD_WITHIN {
             return Err(Limit::Stalled);
         }
-        Ok(now + FIRST_CALL_WITHIN)
+        Ok(next_look)
+    }
+}
+
+/// A call without a caller, as long as it is kept.
+#[derive(Debug)]
+pub(super) struct Visit(Arc<Connection>);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut visits = self.0.visits();
+        visits.under_way -= 1;
+        visits.last_ended = Some(Instant::now());
     }
 }
 
@@ -194,7 +237,12 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.all.open().remove(&self.ends);
+        // The same ends may be those of a later connection already.
+        let mut open = self.all.open();
+        if open.get(&self.ends).is_some_and(|present| Arc::ptr_eq(present, &self.connection)) {
+            open.remove(&self.ends);
+        }
+        drop(open);
         self.all.shared.full.store(false, Ordering::Relaxed);
     }
 }
@@ -279,19 +327,51 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_connection_without_a_call_is_kept_until_its_time_and_one_with_a_call_for_good() {
+    async fn a_connection_without_a_call_is_kept_until_its_time_and_one_with_a_caller_for_good() {
         let connection = Connection::new();
         let before = connection.opened + FIRST_CALL_WITHIN - Duration::from_millis(1);
         assert_eq!(connection.judge(before).unwrap(), connection.opened + FIRST_CALL_WITHIN);
         assert!(connection.judge(connection.opened + FIRST_CALL_WITHIN).is_err());
-        connection.note_call();
+        connection.note_caller();
         assert!(connection.judge(connection.opened + 1_000 * FIRST_CALL_WITHIN).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_calls_of_nobody_is_kept_while_they_come() {
+        let connection = Arc::new(Connection::new());
+        let long = connection.opened + 1_000 * NEXT_CALL_WITHIN;
+        let (first, second) = (connection.clone().begin_visit(), connection.clone().begin_visit());
+        assert!(connection.judge(long).is_ok());
+        drop(first);
+        assert!(connection.judge(long).is_ok(), "one is under way");
+        drop(second);
+        let ended = connection.visits().last_ended.unwrap();
+        assert!(connection.judge(ended + NEXT_CALL_WITHIN - Duration::from_millis(1)).is_ok());
+        assert!(connection.judge(ended + NEXT_CALL_WITHIN).is_err());
+        connection.note_caller();
+        assert!(connection.judge(long).is_ok());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_connection_leaves_a_later_one_with_the_same_ends() {
+        let all = Connections::new();
+        let ends = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
+        let open = || {
+            let connection = Arc::new(Connection::new());
+            all.open().insert(ends, connection.clone());
+            Place { ends, connection, all: all.clone() }
+        };
+        let (earlier, later) = (open(), open());
+        drop(earlier);
+        assert!(Arc::ptr_eq(&all.open()[&ends], &later.connection));
+        drop(later);
+        assert!(all.open().is_empty());
     }
 
     #[tokio::test]
     async fn answers_that_lie_unread_end_a_connection_unless_some_are_taken() {
         let connection = Connection::new();
-        connection.note_call();
+        connection.note_caller();
         connection.add_unread(UNREAD_STALLED_MAX_BYTES);
         let late = Instant::now() + UNREAD_WITHIN;
         assert!(connection.judge(late).is_ok(), "so much may lie there for as long as it likes");

@@ -16,10 +16,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tenure_core::{
-    limits::{
-        ARRIVING_MAX_BYTES, ARRIVING_PER_CONNECTION_MAX_BYTES, ARRIVING_SMALL_BYTES, MESSAGE_MAX_BYTES,
-        MESSAGE_WITHIN,
-    },
+    limits::{ARRIVING_MAX_BYTES, ARRIVING_PER_CONNECTION_MAX_BYTES, ARRIVING_SMALL_BYTES, MESSAGE_WITHIN},
     reason::Reason,
     refusal::Refusal,
 };
@@ -55,10 +52,17 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Nothing has come yet.
-    pub(super) fn new(body: Body, shape: Shape, connection: Arc<Connection>, all: Arc<AtomicUsize>) -> Self {
+    /// Nothing has come yet; no message may be longer than this.
+    pub(super) fn new(
+        body: Body,
+        shape: Shape,
+        message_max_bytes: usize,
+        connection: Arc<Connection>,
+        all: Arc<AtomicUsize>,
+    ) -> Self {
         let share = Share { held: 0, connection, all };
-        Self { body, shape, cut: Cut::default(), share, until: Some(Box::pin(sleep(MESSAGE_WITHIN))) }
+        let cut = Cut::new(message_max_bytes);
+        Self { body, shape, cut, share, until: Some(Box::pin(sleep(MESSAGE_WITHIN))) }
     }
 
     fn take(&mut self, data: &Bytes) -> Result<(), Refusal> {
@@ -125,8 +129,9 @@ fn refuse_slow() -> Refusal {
 }
 
 /// Where messages begin and end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Cut {
+    message_max_bytes: usize,
     head: Vec<u8>,
     /// What is still to come of the message whose head is whole.
     rest_bytes: usize,
@@ -135,6 +140,10 @@ struct Cut {
 }
 
 impl Cut {
+    fn new(message_max_bytes: usize) -> Self {
+        Self { message_max_bytes, head: Vec::new(), rest_bytes: 0, begun_bytes: 0 }
+    }
+
     fn is_between(&self) -> bool {
         self.begun_bytes == 0
     }
@@ -152,7 +161,7 @@ impl Cut {
             } else {
                 self.head.extend_from_slice(now);
                 let [_flag, a, b, c, d] = self.head[..] else { continue };
-                self.rest_bytes = read_length([a, b, c, d])?;
+                self.rest_bytes = read_length([a, b, c, d], self.message_max_bytes)?;
             }
             if self.rest_bytes == 0 {
                 self.head.clear();
@@ -164,14 +173,13 @@ impl Cut {
     }
 }
 
-fn read_length(bytes: [u8; 4]) -> Result<usize, Refusal> {
+fn read_length(bytes: [u8; 4], max_bytes: usize) -> Result<usize, Refusal> {
     let length = usize::try_from(u32::from_be_bytes(bytes)).unwrap_or(usize::MAX);
-    if length > MESSAGE_MAX_BYTES {
+    if length > max_bytes {
         metrics().note_limit(Limit::Message);
-        let words =
-            format!("a message of {length} bytes was announced, and at most {MESSAGE_MAX_BYTES} are taken");
+        let words = format!("a message of {length} bytes was announced, and at most {max_bytes} are taken");
         let refusal = Refusal::new(Reason::MessageTooLarge, words);
-        return Err(refusal.with_detail("bytes", length).with_detail("limit_bytes", MESSAGE_MAX_BYTES));
+        return Err(refusal.with_detail("bytes", length).with_detail("limit_bytes", max_bytes));
     }
     Ok(length)
 }

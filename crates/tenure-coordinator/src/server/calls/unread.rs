@@ -13,7 +13,6 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::connections::Connection;
 
@@ -70,16 +69,15 @@ impl Drop for Held {
     }
 }
 
-/// The body of an answer, and its call's place among the calls.
+/// The body of an answer.
 pub(super) struct Answer<B> {
     body: Pin<Box<B>>,
     unread: Unread,
-    _place: OwnedSemaphorePermit,
 }
 
 impl<B> Answer<B> {
-    pub(super) fn new(body: B, unread: Unread, place: OwnedSemaphorePermit) -> Self {
-        Self { body: Box::pin(body), unread, _place: place }
+    pub(super) fn new(body: B, unread: Unread) -> Self {
+        Self { body: Box::pin(body), unread }
     }
 }
 

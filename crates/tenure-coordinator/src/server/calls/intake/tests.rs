@@ -1,5 +1,7 @@
 //! Where messages begin and end, in whatever pieces they come, and what is refused on the way.
 
+use tenure_core::limits::{MESSAGE_MAX_BYTES, MESSAGE_WITHOUT_CALLER_MAX_BYTES};
+
 use super::*;
 
 fn message(length: usize) -> Vec<u8> {
@@ -13,7 +15,7 @@ fn message(length: usize) -> Vec<u8> {
 fn messages_are_found_in_whatever_pieces_they_come() {
     let stream = [message(3), message(0), message(700), message(1)].concat();
     for piece_bytes in [1, 2, 4, 5, 6, 7, 100, stream.len()] {
-        let mut cut = Cut::default();
+        let mut cut = Cut::new(MESSAGE_MAX_BYTES);
         let mut whole = 0;
         for piece in stream.chunks(piece_bytes) {
             whole += cut.pass(piece).unwrap();
@@ -24,7 +26,7 @@ fn messages_are_found_in_whatever_pieces_they_come() {
 
 #[test]
 fn a_message_is_not_whole_until_its_last_byte_came() {
-    let mut cut = Cut::default();
+    let mut cut = Cut::new(MESSAGE_MAX_BYTES);
     let bytes = message(100);
     assert_eq!(cut.pass(&bytes[..3]).unwrap(), 0);
     assert!(!cut.is_between(), "its head has begun");
@@ -38,10 +40,16 @@ fn a_message_is_not_whole_until_its_last_byte_came() {
 fn a_message_is_refused_by_the_length_it_announces() {
     let head =
         |length: usize| message(0).into_iter().take(1).chain(u32::try_from(length).unwrap().to_be_bytes());
-    let mut cut = Cut::default();
+    let mut cut = Cut::new(MESSAGE_MAX_BYTES);
     assert_eq!(cut.pass(&head(MESSAGE_MAX_BYTES).collect::<Vec<_>>()).unwrap(), 0);
-    let refusal = Cut::default().pass(&head(MESSAGE_MAX_BYTES + 1).collect::<Vec<_>>()).unwrap_err();
+    let refusal =
+        Cut::new(MESSAGE_MAX_BYTES).pass(&head(MESSAGE_MAX_BYTES + 1).collect::<Vec<_>>()).unwrap_err();
     assert_eq!(refusal.reason, Reason::MessageTooLarge);
+    // As much as is not counted is taken of whoever calls without a caller, and no more.
+    let whole = message(MESSAGE_WITHOUT_CALLER_MAX_BYTES);
+    assert_eq!(Cut::new(MESSAGE_WITHOUT_CALLER_MAX_BYTES).pass(&whole).unwrap(), 1);
+    let longer = head(MESSAGE_WITHOUT_CALLER_MAX_BYTES + 1).collect::<Vec<_>>();
+    assert!(Cut::new(MESSAGE_WITHOUT_CALLER_MAX_BYTES).pass(&longer).is_err());
 }
 
 fn share(connection: &Arc<Connection>, all: &Arc<AtomicUsize>) -> Share {
