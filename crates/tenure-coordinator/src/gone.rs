@@ -23,7 +23,6 @@ use tenure_proto::{
 use crate::{
     attachment::report::bound_words,
     coordinator::Parts,
-    mint::hash_secret,
     refusals::{refuse_decision, refuse_store},
     trace::record_lost_run,
 };
@@ -33,13 +32,12 @@ pub(crate) async fn settle_gone(parts: &Parts, report: v1::ReportGoneRequest) ->
     let tenant = read_tenant("tenant", &report.tenant)?;
     let job = read_job_id("job_id", &report.job_id)?;
     let epoch = Epoch(report.epoch);
-    // Whoever has no secret of ours is refused before anything is asked of the database.
-    if !parts.run_secrets.are_ours(&report.secret) {
+    // Whoever has not the secret of this run is refused before anything is asked of the database, and learns nothing of it.
+    let Some(secret) = parts.run_secrets.read(&report.secret, &tenant, job, epoch) else {
         return Err(refuse_report(job, epoch, "the secret is not that run's"));
-    }
+    };
     let end = bound_words(read_run_end(report.end)?);
     let evidence = Evidence::GuardianReport { end, healthy: report.ended_by_guardian };
-    let secret = hash_secret(&report.secret);
     let Some(worker) =
         check_secret(parts, &tenant, job, epoch, Generation(report.generation), &secret).await?
     else {

@@ -22,7 +22,7 @@ use tenure_store::Claimed;
 
 use crate::{
     attachments::Attached, coordinator::Parts, lane::Lanes, metrics::metrics, mint::Secret,
-    trace::grant_trace,
+    run_secret::RunSecrets, trace::grant_trace,
 };
 
 /// Records that are read at once where a handover is composed.
@@ -50,16 +50,26 @@ pub(crate) async fn grant_runs(
     for run in claimed {
         let Some(secret) = secrets.get(run.secret_index) else { continue };
         if run.cause == Cause::Dispatch {
+            let secret = mark_secret(&parts.run_secrets, &run, secret);
             grant_first_run(&parts.lanes, attached, run, secret).await;
         } else {
             parts.lanes.remember_run(run_ref(&run), run.head, run.head_at).await;
-            grant_with_history(parts, attached, run, secret.clone());
+            let secret = mark_secret(&parts.run_secrets, &run, secret);
+            grant_with_history(parts, attached, run, secret);
         }
     }
 }
 
+/// The secret of one run, for its worker.
+pub(crate) struct RunSecret(Vec<u8>);
+
+/// Makes what was drawn at the claim the secret of the run that was claimed with it.
+pub(crate) fn mark_secret(secrets: &RunSecrets, run: &Claimed, random: &Secret) -> RunSecret {
+    RunSecret(secrets.mark(random, &run.tenant, run.job, run.epoch))
+}
+
 /// Hands over the first run of a job: there is nothing before it.
-pub(crate) async fn grant_first_run(lanes: &Lanes, attached: &Attached, run: Claimed, secret: &Secret) {
+pub(crate) async fn grant_first_run(lanes: &Lanes, attached: &Attached, run: Claimed, secret: RunSecret) {
     lanes.remember_run(run_ref(&run), run.head, run.head_at).await;
     let deadline = remaining_deadline(&run);
     let handover = Handover::for_dispatch(run.job, run.run, run.input.clone(), &deadline, run.now);
@@ -68,13 +78,13 @@ pub(crate) async fn grant_first_run(lanes: &Lanes, attached: &Attached, run: Cla
 }
 
 /// Reads the journal in a task of its own, so that a long one delays nobody else's grant.
-fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, secret: Secret) {
+fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, secret: RunSecret) {
     let (task_parts, attached) = (parts.clone(), attached.clone());
     let composing = attached.begin_composing(run_ref(&run));
     parts.tasks.spawn(async move {
         let granted = match read_history(&task_parts, &run).await {
             Ok(history) => match history.compose_handover(run.now, &remaining_deadline(&run)) {
-                Some(handover) => send_grant(&attached, run, &secret, &handover),
+                Some(handover) => send_grant(&attached, run, secret, &handover),
                 None => refuse_grant(&attached, &run, "its journal does not show how it began"),
             },
             Err(refusal) => refuse_grant(&attached, &run, &refusal.message),
@@ -138,7 +148,7 @@ fn remaining_deadline(run: &Claimed) -> Deadline {
     Deadline::new(run.now, run.deadline_at)
 }
 
-fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Handover) -> Granted {
+fn send_grant(attached: &Attached, run: Claimed, secret: RunSecret, handover: &Handover) -> Granted {
     let json = match handover.to_json() {
         Ok(json) => json,
         Err(error) => return refuse_grant(attached, &run, &error.to_string()),
@@ -151,7 +161,7 @@ fn send_grant(attached: &Attached, run: Claimed, secret: &Secret, handover: &Han
         run: Some(write_run_ref(&run_ref(&run))),
         term: attached.term.0,
         attach: attached.attach().0,
-        secret: secret.expose().into(),
+        secret: secret.0.into(),
         agent: run.agent.to_string(),
         declaration: run.document.into(),
         input: run.input.into(),

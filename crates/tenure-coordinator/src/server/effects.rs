@@ -24,7 +24,7 @@ use super::{
     caller::{Caller, FleetCaller},
     find_job::find_job,
 };
-use crate::{coordinator::Parts, mint::hash_secret, refusals::refuse_store};
+use crate::{coordinator::Parts, refusals::refuse_store};
 
 /// Effects on a page, where nothing is said.
 const EFFECTS_DEFAULT: u32 = 50;
@@ -38,37 +38,33 @@ pub(super) async fn read_effect(
 ) -> Result<v1::ReadEffectResponse, Refusal> {
     let run = read_run_ref(request.run.as_ref())?;
     let key = read_effect_key("key", &request.key)?;
-    check_served(parts, caller, &run, &request.secret)?;
+    let secret = read_secret(parts, caller, &run, &request.secret)?;
     let store = &parts.store;
     let last = store.read_last_attempt(&run.tenant, run.job, &key).await;
     let last = last.map_err(|error| refuse_store(&error))?;
-    check_holder(parts, &run, &request.secret).await?;
+    check_holder(parts, &run, &secret).await?;
     Ok(v1::ReadEffectResponse { effect: last.map(write_effect) })
 }
 
-/// Refuses, before anything is read, whoever names a run of a tenant that their credential does not name, or has a secret
-/// that was made up: as one that they do not hold.
-pub(super) fn check_served(
+/// What the claim stored of the run's secret. Refuses, before anything is read, whoever names a run of a tenant that their
+/// credential does not name, or has a secret that was made up, or another run's: as one that they do not hold.
+pub(super) fn read_secret(
     parts: &Parts,
     caller: &FleetCaller,
     run: &RunRef,
-    secret: &[u8],
-) -> Result<(), Refusal> {
-    if caller.tenants.names(&run.tenant) && parts.run_secrets.are_ours(secret) {
-        return Ok(());
-    }
-    Err(refuse_holder(run))
+    presented: &[u8],
+) -> Result<[u8; 32], Refusal> {
+    let served = caller.tenants.names(&run.tenant);
+    let secret = parts.run_secrets.read(presented, &run.tenant, run.job, run.epoch);
+    secret.filter(|_| served).ok_or_else(|| refuse_holder(run))
 }
 
 /// Refuses whoever does not hold the run that it names, with that run's secret.
-pub(super) async fn check_holder(parts: &Parts, run: &RunRef, secret: &[u8]) -> Result<(), Refusal> {
+pub(super) async fn check_holder(parts: &Parts, run: &RunRef, secret: &[u8; 32]) -> Result<(), Refusal> {
     let stored = parts.store.read_run_secret(&run.tenant, run.job, run.epoch).await;
     let stored = stored.map_err(|error| refuse_store(&error))?;
-    let presented = hash_secret(secret);
     let held = stored.is_some_and(|stored| {
-        stored.live
-            && stored.generation == run.generation
-            && bool::from(stored.secret_hash.0.ct_eq(&presented))
+        stored.live && stored.generation == run.generation && bool::from(stored.secret_hash.0.ct_eq(secret))
     });
     if held {
         return Ok(());

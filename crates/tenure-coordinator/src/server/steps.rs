@@ -6,7 +6,7 @@ use tenure_proto::{convert::run::read_run_ref, v1};
 
 use super::{
     caller::FleetCaller,
-    effects::{check_holder, check_served},
+    effects::{check_holder, read_secret},
 };
 use crate::coordinator::Parts;
 
@@ -21,12 +21,12 @@ pub(super) async fn read_steps(
     request: v1::ReadStepsRequest,
 ) -> Result<v1::ReadStepsResponse, Refusal> {
     let run = read_run_ref(request.run.as_ref())?;
-    check_served(parts, caller, &run, &request.secret)?;
+    let secret = read_secret(parts, caller, &run, &request.secret)?;
     let kinds = ["step_finished".to_owned()];
     let page =
         parts.store.read_history(&run.tenant, run.job, Seq(request.from_seq.max(1)), &kinds, STEPS_PAGE);
     let page = parts.bulk.ask(page).await?;
-    check_holder(parts, &run, &request.secret).await?;
+    check_holder(parts, &run, &secret).await?;
     let steps = page.records.into_iter().filter_map(|stored| {
         // Nothing is read back from a record that this release does not know.
         match stored.parse().ok()?.kind {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     attachments::Attachments,
-    grant::grant_first_run,
+    grant::{grant_first_run, mark_secret},
     lane::{LaneParts, Lanes},
     metrics::{ClaimWay, Statement, metrics},
     patience::{Unanswered, within},
@@ -106,7 +106,8 @@ impl Writer {
         match outcome.and_then(|outcome| claimed_run(job, outcome)) {
             Some(run) => {
                 metrics().note_claims(ClaimWay::Eager, 1);
-                grant_first_run(&self.lanes, &attached, run, &secret).await;
+                let secret = mark_secret(&self.secrets, &run, &secret);
+                grant_first_run(&self.lanes, &attached, run, secret).await;
             }
             None => attached.add_credits(1),
         }
