@@ -171,6 +171,7 @@ fn refuse_term(attached: &Attached, refusal: TermRefusal) {
         TermRefusal::Unknown | TermRefusal::Closed => (Reason::TermClosed, "is closed"),
         TermRefusal::Displaced => (Reason::Displaced, "is attached elsewhere"),
         TermRefusal::WrongSecret => (Reason::AttachRefused, "has another secret"),
+        TermRefusal::OtherTenants => (Reason::AttachRefused, "is for other tenants"),
     };
     attached
         .close(Refusal::new(reason, format!("term {} of worker {} {words}", attached.term, attached.worker)));

@@ -92,6 +92,8 @@ pub enum TermRefusal {
     Displaced,
     /// The secret is not that of its registration.
     WrongSecret,
+    /// Whoever attaches may not act for every tenant of the registration.
+    OtherTenants,
 }
 
 /// What became of a renewal.
@@ -208,6 +210,7 @@ pub struct WorkerRow {
 struct TermRow {
     attach: Attach,
     secret_hash: Vec<u8>,
+    tenants: Vec<String>,
     closed: bool,
     lapsed: bool,
 }
@@ -243,6 +246,7 @@ impl Store {
         Ok(row.map(|row| TermRow {
             attach: Attach(from_bigint(row.attach)),
             secret_hash: row.secret_hash,
+            tenants: row.tenants,
             closed: row.closed,
             lapsed: row.lapsed,
         }))

@@ -84,13 +84,10 @@ impl Workers {
         let worker = read_worker_name("hello.worker", &hello.worker)?;
         let runs = read_run_refs(&hello.runs)?;
         let (term, secret) = (Term(hello.term), Digest(hash_secret(&hello.secret)));
-        let registration = self.parts.store.attach_worker(&worker, term, secret).await;
+        let registration = self.parts.store.attach_worker(&worker, term, secret, &caller.tenants).await;
         let registration = registration
             .map_err(|error| refuse_store(&error))?
             .map_err(|refusal| refuse_attach(&worker, term, refusal))?;
-        if !caller.tenants.cover(&registration.tenants) {
-            return Err(refuse_tenants(&worker, term));
-        }
         let ttl = registration.ttl;
         let (attached, messages) = Attached::new(worker, term, registration, runs);
         let attached = Arc::new(attached);
@@ -210,19 +207,18 @@ async fn end_without_standing(caller: FleetCaller, attached: Arc<Attached>) {
     }
 }
 
-/// Registering anew is what helps, as with a secret of another registration.
-fn refuse_tenants(worker: &WorkerName, term: Term) -> Refusal {
-    let words = format!(
-        "the credential does not name every tenant for which worker {worker} registered under term {term}: register anew"
-    );
-    Refusal::new(Reason::AttachRefused, words)
-}
-
 fn refuse_attach(worker: &WorkerName, term: Term, refusal: TermRefusal) -> Refusal {
     match refusal {
         TermRefusal::WrongSecret => Refusal::new(
             Reason::AttachRefused,
             format!("the secret is not that of the registration of worker {worker} under term {term}"),
+        ),
+        // Registering anew is what helps, as with a secret of another registration.
+        TermRefusal::OtherTenants => Refusal::new(
+            Reason::AttachRefused,
+            format!(
+                "the credential does not name every tenant for which worker {worker} registered under term {term}: register anew"
+            ),
         ),
         TermRefusal::Displaced => {
             Refusal::new(Reason::Displaced, format!("another attach of term {term} took over"))

@@ -2,6 +2,7 @@
 SELECT
     t.attach,
     t.secret_hash,
+    t.tenants,
     t.closed_at IS NOT NULL AS "closed!",
     t.expires_at <= statement_timestamp() AS "lapsed!"
 FROM terms AS t

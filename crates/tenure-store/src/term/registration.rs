@@ -52,8 +52,8 @@ impl Store {
         })
     }
 
-    /// Makes a new attach the current one, where the secret is that of the registration; on the connection for renewals,
-    /// because without an attach nothing is renewed. That connection may have broken while it was idle, so it is asked a
+    /// Makes a new attach the current one, where the secret is that of the registration and all of its tenants are among
+    /// these; on the connection for renewals, because without an attach nothing is renewed. That connection may have broken while it was idle, so it is asked a
     /// second time where it does not answer; an attach that nobody was told of displaces nobody that lives.
     ///
     /// # Errors
@@ -63,17 +63,18 @@ impl Store {
         worker: &WorkerName,
         term: Term,
         secret_hash: Digest,
+        tenants: &Tenants,
     ) -> Result<Result<AttachedTerm, TermRefusal>, StoreError> {
         let attempted = "attaching a worker";
-        let row = match self.write_attach(attempted, worker, term, secret_hash).await {
+        let row = match self.write_attach(attempted, worker, term, secret_hash, tenants).await {
             Err(StoreError::Unavailable { .. }) => {
-                self.write_attach(attempted, worker, term, secret_hash).await?
+                self.write_attach(attempted, worker, term, secret_hash, tenants).await?
             }
             answered => answered?,
         };
         match row {
             Some(row) => row.into_term(Reader(attempted)).map(Ok),
-            None => self.explain_attach(attempted, worker, term, secret_hash).await.map(Err),
+            None => self.explain_attach(attempted, worker, term, secret_hash, tenants).await.map(Err),
         }
     }
 
@@ -83,13 +84,15 @@ impl Store {
         worker: &WorkerName,
         term: Term,
         secret_hash: Digest,
+        tenants: &Tenants,
     ) -> Result<Option<AttachedRow>, StoreError> {
         sqlx::query_file_as!(
             AttachedRow,
             "queries/terms/attach_worker.sql",
             worker.as_str(),
             to_bigint(term.0),
-            &secret_hash.0[..]
+            &secret_hash.0[..],
+            &tenants.to_texts()
         )
         .fetch_optional(&self.term_pool)
         .await
@@ -102,6 +105,7 @@ impl Store {
         worker: &WorkerName,
         term: Term,
         secret_hash: Digest,
+        tenants: &Tenants,
     ) -> Result<TermRefusal, StoreError> {
         self.check_timeline().await?;
         match self.read_term(attempted, worker, term).await? {
@@ -109,6 +113,9 @@ impl Store {
             // Without the secret, nothing is told about the term.
             Some(row) if row.secret_hash != secret_hash.0 => Ok(TermRefusal::WrongSecret),
             Some(row) if row.closed => Ok(TermRefusal::Closed),
+            Some(row) if !tenants.cover(&Reader(attempted).tenants(&row.tenants)?) => {
+                Ok(TermRefusal::OtherTenants)
+            }
             Some(_) => Err(StoreError::PositionTaken { attempted }),
         }
     }

@@ -58,7 +58,7 @@ impl Store {
             Some(TermRefusal::Unknown | TermRefusal::Closed) => Ok(Renewal::Closed),
             Some(TermRefusal::Displaced) => Ok(Renewal::Displaced),
             // Nothing forbids it by now; a lapse does not either.
-            Some(TermRefusal::Lapsed | TermRefusal::WrongSecret) | None => {
+            Some(TermRefusal::Lapsed | TermRefusal::WrongSecret | TermRefusal::OtherTenants) | None => {
                 Err(StoreError::PositionTaken { attempted: ATTEMPTED })
             }
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::ToSpan as _;
 use tenure_core::{
+    credential::Tenants,
     handover::Cause,
     id::{Attach, Digest, Epoch, Generation, Run, Seq, Term},
     job::State,
@@ -188,7 +189,7 @@ async fn term_that_may_not_act_claims_nothing_and_is_told_why() {
     let displaced = fleet.attach("displaced").await;
     fleet
         .store
-        .attach_worker(&displaced.name, displaced.term, Digest::of(b"displaced"))
+        .attach_worker(&displaced.name, displaced.term, Digest::of(b"displaced"), &Tenants::All)
         .await
         .unwrap()
         .unwrap();

@@ -90,7 +90,12 @@ impl Fleet {
         let name: WorkerName = name.parse().unwrap();
         let secret_hash = Digest::of(name.as_str().as_bytes());
         let registered = self.store.register_worker(&new_term(&name, secret_hash)).await.unwrap();
-        let attached = self.store.attach_worker(&name, registered.term, secret_hash).await.unwrap().unwrap();
+        let attached = self
+            .store
+            .attach_worker(&name, registered.term, secret_hash, &Tenants::All)
+            .await
+            .unwrap()
+            .unwrap();
         Worker { name, term: registered.term, attach: attached.attach, answer: registered.answer }
     }
 

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, ToSpan as _};
 use tenure_core::{
+    credential::Tenants,
     id::{Digest, Seq},
     job::State,
     record::DeadlineSetting,
@@ -170,7 +171,7 @@ async fn eager_claim_that_its_term_refuses_leaves_a_ready_job() {
     fleet.lapse(&lapsed).await;
     fleet
         .store
-        .attach_worker(&displaced.name, displaced.term, Digest::of(b"displaced"))
+        .attach_worker(&displaced.name, displaced.term, Digest::of(b"displaced"), &Tenants::All)
         .await
         .unwrap()
         .unwrap();

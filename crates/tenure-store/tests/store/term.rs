@@ -47,17 +47,32 @@ async fn every_registration_has_a_higher_number_and_starts_without_an_attach() {
 async fn attach_needs_the_secret_and_displaces_the_one_before() {
     let fleet = Fleet::start().await;
     let worker = fleet.attach("w1").await;
-    let refused = fleet.store.attach_worker(&worker.name, worker.term, Digest::of(b"guessed")).await.unwrap();
+    let refused = fleet
+        .store
+        .attach_worker(&worker.name, worker.term, Digest::of(b"guessed"), &Tenants::All)
+        .await
+        .unwrap();
     assert_eq!(refused, Err(TermRefusal::WrongSecret));
-    let unknown = fleet.store.attach_worker(&worker.name, Term(999), Digest::of(b"w1")).await.unwrap();
+    let unknown =
+        fleet.store.attach_worker(&worker.name, Term(999), Digest::of(b"w1"), &Tenants::All).await.unwrap();
     assert_eq!(unknown, Err(TermRefusal::Unknown));
-    let again =
-        fleet.store.attach_worker(&worker.name, worker.term, Digest::of(b"w1")).await.unwrap().unwrap();
+    let narrow = Tenants::one("other".parse().unwrap());
+    let elsewhere =
+        fleet.store.attach_worker(&worker.name, worker.term, Digest::of(b"w1"), &narrow).await.unwrap();
+    assert_eq!(elsewhere, Err(TermRefusal::OtherTenants));
+    assert!(matches!(renew(&fleet.store, &worker).await, Renewal::Renewed { .. }), "it displaced nobody");
+    let again = fleet
+        .store
+        .attach_worker(&worker.name, worker.term, Digest::of(b"w1"), &Tenants::All)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((again.attach, again.slots, again.ttl), (Attach(2), 4, Duration::from_secs(30)));
     assert_eq!(renew(&fleet.store, &worker).await, Renewal::Displaced);
     fleet.lapse(&worker).await;
     close(&fleet.store, &[&worker]).await;
-    let closed = fleet.store.attach_worker(&worker.name, worker.term, Digest::of(b"w1")).await.unwrap();
+    let closed =
+        fleet.store.attach_worker(&worker.name, worker.term, Digest::of(b"w1"), &Tenants::All).await.unwrap();
     assert_eq!(closed, Err(TermRefusal::Closed));
 }
 

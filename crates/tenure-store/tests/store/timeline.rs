@@ -1,6 +1,9 @@
 //! A database on another timeline than was noted: a failover may have lost history, so nothing is written.
 
-use tenure_core::id::{Digest, Epoch, Generation};
+use tenure_core::{
+    credential::Tenants,
+    id::{Digest, Epoch, Generation},
+};
 use tenure_store::{ClosableTerm, NewDeclaration, OutputChunk, OutputStream, StoreError};
 
 use crate::fleet::{AGENT, Fleet, agent, by, claim_request, new_term};
@@ -33,7 +36,7 @@ async fn changed_timeline_stops_every_write() {
     is_stopped(store.append_with_retry(&[settled.settlement()]).await.outcomes.remove(0));
     is_stopped(store.submit_jobs(&[fleet.new_job()]).await);
     is_stopped(store.register_worker(&new_term(&worker.name, Digest::of(b"x"))).await);
-    is_stopped(store.attach_worker(&worker.name, worker.term, Digest::of(b"w1")).await);
+    is_stopped(store.attach_worker(&worker.name, worker.term, Digest::of(b"w1"), &Tenants::All).await);
     is_stopped(store.renew_term(&worker.name, worker.term, worker.attach, worker.answer).await);
     fleet.lapse(&worker).await;
     let tolerance = std::time::Duration::from_secs(60);

@@ -53,9 +53,14 @@ async fn a_registration_is_of_no_use_to_a_token_that_does_not_name_its_tenants()
     let (mut scene, every) = Scene::start().await;
     let tokens = scene.give_out(vec![issue("acme", &[Scope::Work])]).await;
     let registration = register(&scene.way(&every), introduction("w1")).await;
+    let mut worker = Worker::attach(&scene.way(&every), &registration).await.unwrap();
     let refused = Worker::attach(&scene.way(&tokens[0]), &registration).await.map(|_| ());
     assert_eq!(reason(refused), Reason::AttachRefused);
-    assert!(Worker::attach(&scene.way(&every), &registration).await.is_ok());
+    let renewed = worker.renew(None).await;
+    assert!(
+        matches!(renewed.outcome, Some(v1::renewed::Outcome::Renewed(_))),
+        "it displaced nobody: {renewed:?}"
+    );
 }
 
 #[tokio::test]
