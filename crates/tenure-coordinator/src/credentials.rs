@@ -52,7 +52,7 @@ type Tokens = HashMap<TokenId, Arc<IssuedToken>>;
 
 /// More tokens than are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the database has more than {TOKENS_MAX} tokens that are not revoked")]
+#[error("the database has more than {TOKENS_MAX} tokens that are neither revoked nor expired")]
 pub struct TooManyTokens;
 
 impl Credentials {
@@ -80,7 +80,11 @@ impl Credentials {
     /// # Errors
     /// There are too many: the earlier ones stay.
     pub(crate) fn replace_database(&self, tokens: Vec<IssuedToken>) -> Result<(), TooManyTokens> {
-        if tokens.iter().filter(|token| token.revoked_at.is_none()).count() > TOKENS_MAX {
+        let now = self.now();
+        let ended = |token: &&IssuedToken| {
+            token.revoked_at.is_some() || token.expires_at.is_some_and(|expires_at| expires_at <= now)
+        };
+        if tokens.len() - tokens.iter().filter(ended).count() > TOKENS_MAX {
             return Err(TooManyTokens);
         }
         let tokens = by_id(tokens);
@@ -199,6 +203,22 @@ pub(crate) mod tests {
         credentials.replace_database(vec![issued]).unwrap();
         credentials.replace_database(Vec::new()).unwrap();
         assert!(credentials.are_required());
+    }
+
+    #[test]
+    fn tokens_that_ended_take_no_place_from_others() {
+        let credentials = credentials();
+        let (_, issued) = issue(1);
+        let many = |ends: Option<Timestamp>| {
+            let number = |n: u64| Token::from_random(n.to_be_bytes(), [0; 32]).id().clone();
+            let one = |n: usize| IssuedToken { id: number(n as u64), expires_at: ends, ..issued.clone() };
+            (0..TOKENS_MAX).map(one).chain([issued.clone()]).collect::<Vec<_>>()
+        };
+        let (past, future) =
+            ("2026-11-29T10:00:00Z".parse().unwrap(), "2026-12-01T10:00:00Z".parse().unwrap());
+        assert_eq!(credentials.replace_database(many(Some(future))), Err(TooManyTokens));
+        assert_eq!(credentials.replace_database(many(None)), Err(TooManyTokens));
+        assert_eq!(credentials.replace_database(many(Some(past))), Ok(()));
     }
 
     #[test]

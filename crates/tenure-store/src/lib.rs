@@ -57,3 +57,4 @@ pub use term::{
     WorkerRow,
 };
 pub use testimony::{NewTestimony, TestimonyPage, TestimonyRow};
+pub use token::TokenStored;

@@ -34,7 +34,8 @@ impl Store {
         rows.into_iter().map(|row| row.into_token(Reader(attempted))).collect()
     }
 
-    /// Stores what is kept of a new token. Its life is counted from now on by the database's clock; returns when it ends.
+    /// Stores what is kept of a new token, unless there are as many as coordinators read. Its life is counted from now on
+    /// by the database's clock.
     ///
     /// # Errors
     /// The database does not answer, or has a token of this id.
@@ -42,7 +43,7 @@ impl Store {
         &self,
         token: &IssuedToken,
         life: Option<Duration>,
-    ) -> Result<Option<Timestamp>, StoreError> {
+    ) -> Result<TokenStored, StoreError> {
         let scopes: Vec<_> = token.scopes.iter().map(Scope::to_string).collect();
         let row = sqlx::query_file_as!(
             EndRow,
@@ -52,12 +53,13 @@ impl Store {
             &token.tenants.to_texts(),
             token.actor,
             &scopes,
-            life.map(to_ms)
+            life.map(to_ms),
+            to_bigint(TOKENS_MAX as u64)
         )
-        .fetch_one(&self.pool)
+        .fetch_optional(&self.pool)
         .await
         .map_err(StoreError::while_doing("storing a token"))?;
-        Ok(instant(row.expires_at))
+        Ok(row.map_or(TokenStored::TooMany, |row| TokenStored::Until(instant(row.expires_at))))
     }
 
     /// Revokes a token; false where there is none of this id.
@@ -84,6 +86,15 @@ impl Store {
             .map_err(StoreError::while_doing(attempted))?;
         Ok(Reader(attempted).digest(&row.run_key)?.0)
     }
+}
+
+/// What became of a new token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenStored {
+    /// It is worth something until then; none: it does not end by itself.
+    Until(Option<Timestamp>),
+    /// There are [`TOKENS_MAX`] that are neither revoked nor expired.
+    TooMany,
 }
 
 struct TokenRow {

@@ -19,10 +19,11 @@ use tenure_core::{
         file::{parse_tokens, write_token},
     },
     id::TokenId,
+    limits::TOKENS_MAX,
     reason::Reason,
     refusal::Refusal,
 };
-use tenure_store::{Store, StoreOptions};
+use tenure_store::{Store, StoreOptions, TokenStored};
 
 use crate::{
     database::{check_scheme, explain_database},
@@ -81,16 +82,21 @@ impl Book {
         token: IssuedToken,
         life: Option<Duration>,
     ) -> Result<Option<Timestamp>, Failure> {
+        // Nobody gets a token without an end who asked for one with an end that is too far away.
+        let expires_at = life.map(|life| Timestamp::now().checked_add(life)).transpose();
+        let expires_at =
+            expires_at.map_err(|error| Failure::usage(format!("the end of the token: {error}")))?;
         match self {
             Self::File(path) => {
-                let expires_at = life.and_then(|life| Timestamp::now().checked_add(life).ok());
                 let token = IssuedToken { expires_at, ..token };
-                rewrite(&path, |tokens| tokens.push(token))?;
+                rewrite(&path, Missing::Made, |tokens| tokens.push(token))?;
                 Ok(expires_at)
             }
             Self::Database(store) => {
                 let stored = store.store_token(&token, life).await;
-                let expires_at = stored.map_err(|error| explain_database(&error))?;
+                let TokenStored::Until(expires_at) = stored.map_err(|error| explain_database(&error))? else {
+                    return Err(refuse_more("the database"));
+                };
                 announce(store).await?;
                 Ok(expires_at)
             }
@@ -114,7 +120,7 @@ impl Book {
         match self {
             Self::File(path) => {
                 let mut found = false;
-                rewrite(&path, |tokens| {
+                rewrite(&path, Missing::Refused, |tokens| {
                     for token in tokens.iter_mut().filter(|token| token.id == *id) {
                         found = true;
                         token.revoked_at.get_or_insert_with(Timestamp::now);
@@ -138,16 +144,30 @@ async fn announce(store: Store) -> Result<(), Failure> {
     announced.map_err(|error| explain_database(&error))
 }
 
+/// What becomes of a file that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Made,
+    Refused,
+}
+
 /// Changes the tokens of a file and puts the new file in the place of the old one, with its owner and mode. Comments
 /// go to its beginning.
-fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<IssuedToken>)) -> Result<(), Failure> {
+fn rewrite(path: &Path, missing: Missing, change: impl FnOnce(&mut Vec<IssuedToken>)) -> Result<(), Failure> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Held until the end: of two programs that change the file, one comes after the other.
     let lock = fs::File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
     let _lock = lock.map_err(|error| refuse(path, "locking the directory of", &error))?;
-    let text = if path.exists() { read(path)? } else { String::new() };
+    let text = match missing {
+        Missing::Made if !path.exists() => String::new(),
+        Missing::Made | Missing::Refused => read(path)?,
+    };
     let mut tokens = parse(path, &text)?;
+    let before = tokens.len();
     change(&mut tokens);
+    if tokens.len() > before.max(TOKENS_MAX) {
+        return Err(refuse_more(&path.display().to_string()));
+    }
     let comments = text.lines().filter(|line| line.trim_start().starts_with('#')).map(str::to_owned);
     let lines: Vec<String> = comments.chain(tokens.iter().map(write_token)).collect();
     replace(path, directory, &lines).map_err(|error| refuse(path, "writing", &error))
@@ -180,6 +200,12 @@ fn parse(path: &Path, text: &str) -> Result<Vec<IssuedToken>, Failure> {
     })
 }
 
+/// With one more no coordinator would read any of them.
+fn refuse_more(place: &str) -> Failure {
+    let words = format!("{place} has {TOKENS_MAX} tokens, and with one more none would be read");
+    Failure::from(Refusal::new(Reason::TokensUnreadable, words)).or_next("tenure token list")
+}
+
 fn refuse(path: &Path, what: &str, error: &io::Error) -> Failure {
     let words = format!("{what} the tokens in {}", path.display());
     Failure::caused(Refusal::new(Reason::TokensUnreadable, words), error)
@@ -205,6 +231,36 @@ mod tests {
             expires_at: None,
             revoked_at: None,
         }
+    }
+
+    #[tokio::test]
+    async fn an_end_that_is_too_far_away_is_refused_and_no_token_is_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens");
+        let ages = Duration::from_secs(20_000 * 365 * 24 * 60 * 60);
+        assert!(Book::File(path.clone()).add(token(), Some(ages)).await.is_err());
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn revoking_in_a_file_that_is_not_there_makes_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens");
+        assert!(Book::File(path.clone()).revoke(&token().id).await.is_err());
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_full_file_takes_no_more_tokens_and_stays_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens");
+        let tokens: Vec<_> = (0..TOKENS_MAX).map(|_| token()).collect();
+        let lines: Vec<_> = tokens.iter().map(write_token).collect();
+        fs::write(&path, lines.join("\n")).unwrap();
+        let before = fs::read(&path).unwrap();
+        assert!(Book::File(path.clone()).add(token(), None).await.is_err());
+        assert_eq!(fs::read(&path).unwrap(), before);
+        assert!(Book::File(path.clone()).revoke(&tokens[0].id).await.unwrap());
     }
 
     #[tokio::test]

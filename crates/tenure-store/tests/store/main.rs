@@ -23,3 +23,4 @@ mod submission;
 mod term;
 mod testimony;
 mod timeline;
+mod token;
