@@ -131,6 +131,22 @@ fn services_wait_for_what_they_need_and_have_the_time_that_they_need_to_stop() {
 }
 
 #[test]
+fn whoever_sends_a_token_between_containers_says_that_it_goes_in_plain_text() {
+    let file = Description::read();
+    let mut senders = 0;
+    for (name, service) in &file.services {
+        if !service.words().iter().any(|word| word.starts_with("--token-file")) {
+            continue;
+        }
+        senders += 1;
+        let endpoints = &service.environment["TENURE_ENDPOINT"];
+        assert!(endpoints.split(',').all(|endpoint| endpoint.starts_with("http://")), "{name}: {endpoints}");
+        assert_eq!(service.environment["TENURE_ALLOW_PLAINTEXT"], "true", "{name}");
+    }
+    assert_eq!(senders, 2, "the worker and the client");
+}
+
+#[test]
 fn containers_are_confined_and_only_loopback_is_published() {
     let file = Description::read();
     for (name, service) in &file.services {

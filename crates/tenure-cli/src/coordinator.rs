@@ -69,7 +69,7 @@ async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPag
         poll_interval: args.poll_interval,
         listen_database_url: args.listener.into_url()?,
         tokens: args.exposure.tokens.clone(),
-        allow_plaintext: args.exposure.allow_plaintext,
+        allow_plaintext: context.global.credential.allow_plaintext,
         tls: args.exposure.tls_files(),
         ..CoordinatorOptions::new(args.database.into_url()?, args.listen)
     };

@@ -72,12 +72,27 @@ pub(crate) struct CredentialArgs {
         help_heading = "Every verb"
     )]
     tls_client_key: Option<PathBuf>,
+    /// Beyond loopback, serve or send the token in plain text, where something else encrypts.
+    #[arg(
+        long,
+        global = true,
+        env = "TENURE_ALLOW_PLAINTEXT",
+        hide_env_values = true,
+        help_heading = "Every verb"
+    )]
+    pub(crate) allow_plaintext: bool,
 }
 
 impl CredentialArgs {
     /// The variables that say who the program is: a part of a fleet of one's own on loopback is nobody.
-    pub(crate) const VARIABLES: [&'static str; 5] =
-        [TOKEN_VARIABLE, "TENURE_TENANT", "TENURE_TLS_CA", "TENURE_TLS_CLIENT_CERT", "TENURE_TLS_CLIENT_KEY"];
+    pub(crate) const VARIABLES: [&'static str; 6] = [
+        TOKEN_VARIABLE,
+        "TENURE_TENANT",
+        "TENURE_TLS_CA",
+        "TENURE_TLS_CLIENT_CERT",
+        "TENURE_TLS_CLIENT_KEY",
+        "TENURE_ALLOW_PLAINTEXT",
+    ];
 
     /// The tenants that were named.
     pub(crate) fn named_tenants(&self) -> &[String] {
@@ -121,7 +136,7 @@ impl CredentialArgs {
             (Some(certificate), Some(key)) => Some((read_pem(certificate)?, read_pem(key)?)),
             (_, _) => None,
         };
-        Ok(ClientTls { ca_pem, identity_pem })
+        Ok(ClientTls { ca_pem, identity_pem, allow_plaintext: self.allow_plaintext })
     }
 }
 

@@ -145,7 +145,10 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Refused(refusal) => refusal.into(),
-            ClientError::NoEndpoint | ClientError::InvalidEndpoint { .. } | ClientError::Tls { .. } => {
+            ClientError::NoEndpoint
+            | ClientError::InvalidEndpoint { .. }
+            | ClientError::Tls { .. }
+            | ClientError::Plaintext(_) => {
                 let refusal = Refusal::new(error.reason(), error.to_string());
                 Self::Refused { refusal, causes: chain_of(error.source()), exit: EXIT_USAGE }
             }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use tenure_core::{limits, reason::Reason, refusal::Refusal};
 use tenure_telemetry::MetricsPage;
-use tenure_worker::{ServeError, StartError, Worker, WorkerOptions, conceal_process};
+use tenure_worker::{InvalidOption, ServeError, StartError, Worker, WorkerOptions, conceal_process};
 
 use crate::{
     context::Context,
@@ -95,6 +95,7 @@ async fn serve(
 
 fn explain_start(error: &StartError) -> Failure {
     let reason = match error {
+        StartError::Option { source: InvalidOption::Plaintext(_), .. } => Reason::TlsRequired,
         StartError::Option { .. } | StartError::Handler(_) => Reason::InvalidArgument,
         StartError::Places(_) | StartError::Guard(_) => Reason::Internal,
     };

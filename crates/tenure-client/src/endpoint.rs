@@ -98,6 +98,9 @@ fn open_coordinator(address: &str, credential: &ClientCredential) -> Result<Coor
     };
     let endpoint = Endpoint::from_shared(uri)
         .map_err(|source| ClientError::InvalidEndpoint { address: address.to_owned(), source })?;
+    if credential.token.is_some() {
+        credential.tls.admit_token(address, &endpoint)?;
+    }
     let endpoint = credential
         .tls
         .apply(address, endpoint)
@@ -124,6 +127,7 @@ fn keep_alive(endpoint: Endpoint) -> Endpoint {
 
 #[cfg(test)]
 mod tests {
+    use tenure_core::credential::Token;
     use tenure_proto::tls::ClientTls;
 
     use super::*;
@@ -157,9 +161,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_token_goes_to_no_other_host_in_plain_text() {
+        let token = Token::from_random([1; 8], [2; 32]);
+        let credential = ClientCredential { token: Some(token), ..ClientCredential::default() };
+        for address in ["http://fleet.example:7420", "fleet.example:7420"] {
+            let refused = Endpoints::read(&["127.0.0.1:7420", address], &credential);
+            assert!(matches!(refused, Err(ClientError::Plaintext(_))), "{refused:?}");
+            assert!(read(&[address]).is_ok(), "without a token there is nothing to read");
+        }
+        let tls = ClientTls { allow_plaintext: true, ..ClientTls::default() };
+        let allowed = ClientCredential { tls, ..credential };
+        assert!(Endpoints::read(&["fleet.example:7420"], &allowed).is_ok());
+    }
+
+    #[tokio::test]
     async fn certificates_that_are_none_are_refused_where_they_are_needed() {
-        let tls =
-            ClientTls { ca_pem: Some("-----BEGIN CERTIFICATE-----\nno\n".to_owned()), identity_pem: None };
+        let tls = ClientTls {
+            ca_pem: Some("-----BEGIN CERTIFICATE-----\nno\n".to_owned()),
+            ..ClientTls::default()
+        };
         let credential = ClientCredential { tls, ..ClientCredential::default() };
         let secured = Endpoints::read(&["https://fleet.example:7420"], &credential);
         assert!(matches!(secured, Err(ClientError::Tls { .. })), "{secured:?}");

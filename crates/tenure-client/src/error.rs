@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tenure_core::{id::JobId, job::State, reason::Reason, refusal::Refusal, verify::Finding};
-use tenure_proto::convert::InvalidField;
+use tenure_proto::{convert::InvalidField, tls::PlaintextToken};
 
 /// A call that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub enum ClientError {
         #[source]
         source: tonic::transport::Error,
     },
+    /// A token that would be sent in plain text.
+    #[error(transparent)]
+    Plaintext(#[from] PlaintextToken),
     /// The fleet refused.
     #[error("{0}")]
     Refused(Refusal),
@@ -97,6 +100,7 @@ impl ClientError {
         match self {
             Self::NoEndpoint | Self::InvalidEndpoint { .. } => Reason::InvalidArgument,
             Self::Tls { .. } => Reason::TlsUnusable,
+            Self::Plaintext(_) => Reason::TlsRequired,
             Self::Refused(refusal) => refusal.reason,
             Self::Unavailable { .. } | Self::OutcomeUnknown { .. } => Reason::CoordinatorUnavailable,
             Self::Unreadable { .. } | Self::RecordUnreadable { .. } => Reason::Internal,

@@ -30,4 +30,4 @@ mod retry;
 pub use client::{Client, ClientOptions};
 pub use credential::ClientCredential;
 pub use error::ClientError;
-pub use tenure_proto::tls::ClientTls;
+pub use tenure_proto::tls::{ClientTls, PlaintextToken};

@@ -138,7 +138,7 @@ reasons! {
     PortInUse = "PORT_IN_USE", Rejected;
     /// An address that is not loopback, without credentials.
     LoopbackOnly = "LOOPBACK_ONLY", Rejected;
-    /// An address that is not loopback, without TLS.
+    /// An address that is not loopback, without TLS: to serve, or to send a token to.
     TlsRequired = "TLS_REQUIRED", Rejected;
     /// A certificate, key or authority that cannot be read or used.
     TlsUnusable = "TLS_UNUSABLE", Rejected;

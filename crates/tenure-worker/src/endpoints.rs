@@ -9,14 +9,14 @@ use std::{
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use tenure_core::limits;
-use tenure_proto::caller::CallerMetadata;
+use tenure_proto::{caller::CallerMetadata, tls::PlaintextToken};
 use tonic::{
     Status,
     service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
-use crate::credential::WorkerCredential;
+use crate::credential::{TokenSource, WorkerCredential};
 
 /// The way to a coordinator: whatever goes there bears the worker's credential.
 pub(crate) type Way = InterceptedService<Channel, CallerMetadata>;
@@ -53,6 +53,15 @@ impl Endpoints {
             addresses.iter().map(|address| parse_target(address, &credential)).collect::<Result<_, _>>()?;
         let next = AtomicUsize::new(rand::random_range(0..targets.len()));
         Ok(Self { addresses, targets, next, credential })
+    }
+
+    /// Refuses where its token would go beyond this host in plain text.
+    pub(crate) fn check_plaintext(&self) -> Result<(), PlaintextToken> {
+        if matches!(self.credential.token, TokenSource::None) {
+            return Ok(());
+        }
+        let mut ways = self.addresses.iter().zip(&self.targets);
+        ways.try_for_each(|(address, target)| self.credential.tls.admit_token(address, target))
     }
 
     /// The addresses, complete with their scheme.
@@ -108,6 +117,8 @@ fn parse_target(address: &str, credential: &WorkerCredential) -> Result<Endpoint
 
 #[cfg(test)]
 mod tests {
+    use tenure_proto::tls::ClientTls;
+
     use super::*;
 
     #[test]
@@ -125,6 +136,24 @@ mod tests {
             "the endpoint \"http://a b\" is not an address of the form http://HOST:PORT or https://HOST:PORT, or its certificates are none"
         );
         assert!(Endpoints::parse(&[], WorkerCredential::default()).is_err());
+    }
+
+    #[test]
+    fn a_token_goes_to_no_other_host_in_plain_text() {
+        let given = ["127.0.0.1:7420".to_owned(), "fleet.example:7420".to_owned()];
+        let credential = |token, allow_plaintext| WorkerCredential {
+            token,
+            tls: ClientTls { allow_plaintext, ..ClientTls::default() },
+            ..WorkerCredential::default()
+        };
+        let check =
+            |given: &[String], credential| Endpoints::parse(given, credential).unwrap().check_plaintext();
+        let in_file = TokenSource::File("token".into());
+        let refused = check(&given, credential(in_file.clone(), false)).unwrap_err();
+        assert_eq!(refused.address, "http://fleet.example:7420");
+        assert!(check(&given[..1], credential(in_file.clone(), false)).is_ok());
+        assert!(check(&given, credential(in_file, true)).is_ok());
+        assert!(check(&given, credential(TokenSource::None, false)).is_ok());
     }
 
     #[test]

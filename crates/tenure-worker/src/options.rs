@@ -3,6 +3,7 @@
 use std::{env, path::PathBuf, time::Duration};
 
 use tenure_core::{handler::RESERVED_LABEL_PREFIX, id::WorkerName, limits, term::check_ttl};
+use tenure_proto::tls::PlaintextToken;
 
 use crate::{
     credential::WorkerCredential,
@@ -67,6 +68,9 @@ pub enum InvalidOption {
     /// A coordinator.
     #[error(transparent)]
     Endpoint(#[from] InvalidEndpoint),
+    /// A coordinator to which its token would go in plain text.
+    #[error(transparent)]
+    Plaintext(#[from] PlaintextToken),
     /// The slots.
     #[error("{given} slots are asked for, and a worker has 1 to {most}")]
     Slots {
@@ -122,12 +126,14 @@ pub(crate) fn check_options(options: &WorkerOptions) -> Result<CheckedOptions, I
     if let Some(given) = options.labels.iter().find(|label| label.starts_with(RESERVED_LABEL_PREFIX)) {
         return Err(InvalidOption::ReservedLabel { given: given.clone() });
     }
+    let endpoints = Endpoints::parse(&options.endpoints, options.credential.clone())?;
+    endpoints.check_plaintext()?;
     check_ttl(options.ttl).map_err(InvalidOption::Ttl)?;
     let run_as = options.run_as.as_deref().map(resolve_user).transpose();
     let named = || options.run_as.clone().unwrap_or_default();
     Ok(CheckedOptions {
         name: options.name.parse().map_err(InvalidOption::Name)?,
-        endpoints: Endpoints::parse(&options.endpoints, options.credential.clone())?,
+        endpoints,
         run_as: run_as.map_err(|source| InvalidOption::RunAs { user: named(), source })?,
     })
 }

@@ -30,9 +30,6 @@ pub(super) struct ExposureArgs {
         requires = "tls_cert"
     )]
     tls_client_ca: Option<PathBuf>,
-    /// Serve beyond loopback without TLS, where something else encrypts.
-    #[arg(long)]
-    pub(super) allow_plaintext: bool,
 }
 
 impl ExposureArgs {

@@ -33,6 +33,29 @@ fn a_usage_error_is_json_where_json_is_asked_for() {
     assert_eq!(ended.error()["code"], "INVALID_ARGUMENT");
 }
 
+#[test]
+fn a_token_is_not_sent_to_another_host_in_plain_text_unless_that_was_allowed() {
+    let token = "tenure_abababababababab_notasecret";
+    // Of a block that nobody has: nothing is sent anywhere.
+    let endpoint = "http://192.0.2.1:7420";
+    let directory = tempfile::tempdir().unwrap();
+    let data_dir = directory.path().to_str().unwrap();
+    for arguments in [&["jobs"][..], &["worker", "--data-dir", data_dir]] {
+        let mut command = tenure(arguments);
+        command.args(["--json", "--endpoint", endpoint]).env("TENURE_TOKEN", token);
+        let ended = end(command);
+        assert_eq!(ended.error()["code"], "TLS_REQUIRED", "{arguments:?}: {ended:?}");
+        assert!(
+            ended.stderr.contains("--allow-plaintext") && !ended.stderr.contains("notasecret"),
+            "{ended:?}"
+        );
+    }
+    let mut command =
+        tenure(&["jobs", "--json", "--allow-plaintext", "--endpoint", "http://[::ffff:127.0.0.1]:1"]);
+    command.env("TENURE_TOKEN", token);
+    assert_eq!(end(command).error()["code"], "COORDINATOR_UNAVAILABLE");
+}
+
 /// Provokes `NOT_INSIDE_RUN`.
 #[test]
 fn a_verb_of_a_run_outside_a_run_exits_with_2_and_names_what_was_meant() {

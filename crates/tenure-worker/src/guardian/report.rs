@@ -118,7 +118,7 @@ async fn report_within_ttl(
         .without_max_times()
         .with_jitter();
     let mut last = String::from("no coordinator answered");
-    let tls = ClientTls { ca_pem: identity.tls_authority_pem.clone(), identity_pem: None };
+    let tls = ClientTls { ca_pem: identity.tls_authority_pem.clone(), ..ClientTls::default() };
     let pass = || async {
         // The room is never closed; an error would mean that there is nothing to bound.
         let _permit = room.acquire().await;

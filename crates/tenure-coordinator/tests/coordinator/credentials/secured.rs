@@ -94,7 +94,7 @@ async fn a_client_believes_the_authority_that_it_was_given_and_no_other() {
     assert_eq!(scene.coordinator.scheme(), "https");
     let believing = |authority: Option<&Authority>| ClientTls {
         ca_pem: authority.map(Authority::pem),
-        identity_pem: None,
+        ..ClientTls::default()
     };
     let way = |tls: &ClientTls| open(&scene.coordinator, tls, Some(&token));
     assert_eq!(list(way(&believing(Some(&authority)))).await.unwrap(), 0);
@@ -114,8 +114,11 @@ async fn a_client_believes_the_authority_that_it_was_given_and_no_other() {
 async fn workers_show_a_certificate_where_it_is_wanted_and_others_need_not() {
     let (authority, clients, stranger) = (Authority::new(), Authority::new(), Authority::new());
     let (scene, token, _directory) = start(&authority, Some(&clients)).await;
-    let showing =
-        |identity_pem: Option<(String, String)>| ClientTls { ca_pem: Some(authority.pem()), identity_pem };
+    let showing = |identity_pem: Option<(String, String)>| ClientTls {
+        ca_pem: Some(authority.pem()),
+        identity_pem,
+        ..ClientTls::default()
+    };
     let way = |tls: &ClientTls, token: Option<&Token>| open(&scene.coordinator, tls, token);
     let register = async |way| {
         let registered = WorkerServiceClient::new(way).register_worker(introduction("w1")).await;
