@@ -54,12 +54,16 @@ async fn a_token_is_in_no_log_record_output_error_argument_or_environment() {
     cluster.require_tokens().unwrap();
     let url = cluster.postgres.url("postgres");
     cluster.start_coordinator_with("c1", &url, &["--log", "trace"]).await.unwrap();
+    // Where there is one to pass on, none is: neither to a guardian nor to a child.
+    let given = cluster.token().unwrap().to_owned();
+    cluster.set_environment("TENURE_TOKEN", given);
     cluster.start_worker("w1", &["--log", "trace"]).unwrap();
     let fleet = Fleet::with_cluster(cluster, NOSY);
     let job = fleet.submit("nosy", "");
     fleet.wait_for_state(job, "succeeded").await;
     let output = fleet.cluster.run(&["output", &job.to_string()]).unwrap();
     assert!(output.contains("TENURE_SOCKET") && output.contains("/script"), "{output}");
+    assert!(output.contains("guard"), "it saw its guardian: {output}");
     let journal = fleet.cluster.run(&["journal", &job.to_string(), "--json"]).unwrap();
     assert!(journal.contains("authenticated") && journal.contains("cluster"), "{journal}");
     let token = fleet.cluster.token().unwrap().to_owned();
@@ -76,8 +80,12 @@ async fn a_token_is_in_no_log_record_output_error_argument_or_environment() {
         let arguments = of_process(pid, "cmdline");
         assert!(arguments.contains(verb), "{arguments}");
         places.push(("arguments", arguments));
-        places.push(("environment", of_process(pid, "environ")));
     }
+    places.push(("environment", of_process(coordinator, "environ")));
+    assert!(
+        of_process(worker, "environ").contains(&token),
+        "the worker was given it there, and passed it on to nobody"
+    );
     for name in ["c1", "w1"] {
         let log = fs::read_to_string(fleet.cluster.log_path(name)).unwrap();
         assert!(log.contains("TRACE"), "{name} logs little");

@@ -12,6 +12,7 @@ use rand::{RngExt as _, rngs::StdRng, seq::IndexedRandom as _};
 use tenure_testkit::frame_message;
 
 use crate::{
+    credential::Credential,
     mutation::mutate,
     target::{Known, Target},
 };
@@ -41,21 +42,29 @@ const TEXTS: [&str; 12] = [
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) path: String,
+    /// Where credentials are wanted.
+    pub(crate) credential: Credential,
     /// Messages with their heads.
     pub(crate) body: Bytes,
 }
 
 impl Call {
-    /// As it is kept: a line with the path, then the body.
+    /// As it is kept: a line with the path and the word for its credential, then the body.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        [self.path.as_bytes(), b"\n", &self.body].concat()
+        let line = match self.credential {
+            Credential::Valid => self.path.clone(),
+            other => format!("{} {}", self.path, other.word()),
+        };
+        [line.as_bytes(), b"\n", &self.body].concat()
     }
 
     /// Reads back what was kept.
     fn read(kept: &[u8]) -> Self {
         let end = kept.iter().position(|byte| *byte == b'\n').unwrap_or(kept.len());
-        let path = String::from_utf8_lossy(&kept[..end]).into_owned();
-        Self { path, body: Bytes::copy_from_slice(kept.get(end + 1..).unwrap_or_default()) }
+        let line = String::from_utf8_lossy(&kept[..end]).into_owned();
+        let (path, word) = line.split_once(' ').unwrap_or((&line, ""));
+        let body = Bytes::copy_from_slice(kept.get(end + 1..).unwrap_or_default());
+        Self { path: path.to_owned(), credential: Credential::of_word(word), body }
     }
 }
 
@@ -93,7 +102,7 @@ impl Messages {
             }
             body.extend(frame_message(&bytes));
         }
-        let call = Call { path, body: body.into() };
+        let call = Call { path, credential: Credential::draw(random), body: body.into() };
         if random.random_ratio(1, 8) { mutate_call(random, call, corpus) } else { call }
     }
 
