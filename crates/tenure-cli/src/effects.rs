@@ -70,7 +70,7 @@ fn print_effects(context: &Context, page: &EffectPage) -> Result<(), Failure> {
         return Ok(());
     }
     let headings =
-        ["effect", "attempt", "state", "announced", "run", "in doubt", "undone", "output or error"];
+        ["effect", "attempt", "state", "announced", "run", "if in doubt", "undone", "output or error"];
     let mut table = build_table(context.printer, &headings);
     let now = Timestamp::now();
     for effect in &page.effects {

@@ -49,16 +49,21 @@ pub(crate) async fn list_jobs(context: &Context, args: JobsArgs) -> Result<(), F
         since: args.since.map(|span| Timestamp::now().saturating_sub(span)).transpose().map_err(too_far)?,
         labels: collect_labels(args.label),
     };
+    let is_filtered = filter != JobFilter::default() || args.cursor.is_some();
     let page = context.client()?.list_jobs(&filter, args.limit, args.cursor.as_deref()).await?;
     if context.printer.json {
         return context.printer.object(&page);
     }
-    print_page(context, &page)
+    print_page(context, &page, is_filtered)
 }
 
-fn print_page(context: &Context, page: &JobPage) -> Result<(), Failure> {
+fn print_page(context: &Context, page: &JobPage, is_filtered: bool) -> Result<(), Failure> {
     if page.jobs.is_empty() {
-        context.printer.remark("no such job");
+        context.printer.remark(if is_filtered {
+            "no such job"
+        } else {
+            "no job yet; next: tenure submit AGENT"
+        });
         return Ok(());
     }
     let mut table = build_table(

@@ -1,7 +1,7 @@
 //! `tenure journal` and `tenure watch`: what happened to a job, once or as it happens.
 
 use clap::Args;
-use tenure_core::id::Seq;
+use tenure_core::{id::Seq, job::State};
 
 use crate::{
     context::Context,
@@ -32,6 +32,9 @@ pub(crate) struct WatchArgs {
     from: u64,
 }
 
+/// The kind of a verdict.
+const CONCLUDED: &str = "job_concluded";
+
 pub(crate) async fn list_records(context: &Context, args: JournalArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let mut from = Some(Seq(args.from));
@@ -59,6 +62,17 @@ pub(crate) async fn watch_job(context: &Context, args: WatchArgs) -> Result<(), 
         } else {
             context.printer.line(&format_record(&watched.record)?)?;
         }
+        if watched.record.kind == CONCLUDED && !watched.state.is_sealed() {
+            remark_open(context, &args.job, watched.state);
+        }
     }
     Ok(())
+}
+
+/// A verdict that leaves a job open is not the end of its journal: whoever watches should know what they wait for.
+fn remark_open(context: &Context, job: &str, state: State) {
+    let words = format!(
+        "it is {state}, which somebody may change, so this watches on; Ctrl-C ends it   next: tenure job {job}"
+    );
+    context.printer.remark(&words);
 }

@@ -2,6 +2,7 @@
 //! the object has the record's own JSON as it was hashed.
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tenure_client::record::JournalRecord;
 
@@ -18,9 +19,9 @@ pub(crate) fn format_record(record: &JournalRecord) -> Result<String, Failure> {
     let json = record.json()?;
     let member = |name: &str| json.get(name).map(plain_text).unwrap_or_default();
     let mut line = format!(
-        "{:>4}  {}  {:<16}  epoch {} run {}",
+        "{:>4}  {:<27}  {:<18}  epoch {} run {}",
         record.seq.0,
-        member("at"),
+        pad_fraction(&member("at")),
         record.kind,
         member("epoch"),
         member("run")
@@ -32,6 +33,11 @@ pub(crate) fn format_record(record: &JournalRecord) -> Result<String, Failure> {
         line.push_str(&format!("  {}", format_value(value)));
     }
     Ok(line)
+}
+
+/// An instant with all the digits of its microseconds, so that the columns after it stand below each other.
+fn pad_fraction(instant: &str) -> String {
+    instant.parse::<Timestamp>().map_or_else(|_| instant.to_owned(), |at| format!("{at:.6}"))
 }
 
 /// A record for programs.
@@ -91,7 +97,6 @@ fn format_value(value: &Bytes) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use tenure_core::id::{Digest, Seq};
 
     use super::*;
@@ -115,7 +120,7 @@ mod tests {
     fn a_line_shows_the_value_in_place_of_its_digest() {
         assert_eq!(
             format_record(&note(b"pushed\x1b[2J")).unwrap(),
-            "   4  2026-11-30T09:00:00Z  note              epoch 2 run 2  step=push  “pushed\\u{1b}[2J”"
+            "   4  2026-11-30T09:00:00.000000Z  note                epoch 2 run 2  step=push  “pushed\\u{1b}[2J”"
         );
     }
 

@@ -114,7 +114,9 @@ pub(crate) fn print_admitted(context: &Context, admitted: &Admitted) -> Result<(
 fn remark_deadline(context: &Context, admitted: &Admitted) {
     if let Some(at) = admitted.deadline_at {
         let left = format_instant(at, Timestamp::now());
-        context.printer.remark(&format!("no deadline was given; this session's is {at} ({left})"));
+        context.printer.remark(&format!(
+            "no deadline was given, so it has to be over by {at} ({left}); --no-deadline gives it none"
+        ));
     }
 }
 

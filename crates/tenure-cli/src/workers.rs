@@ -37,7 +37,9 @@ pub(crate) async fn list_workers(context: &Context, args: WorkersArgs) -> Result
     let mut table = build_table(context.printer, &headings);
     let now = Timestamp::now();
     for worker in &page.workers {
-        table.add_row(describe_worker(worker, now));
+        // A worker that was killed and started again is here twice, until its earlier term has lapsed.
+        let replaced = page.workers.iter().any(|other| other.name == worker.name && other.term > worker.term);
+        table.add_row(describe_worker(worker, replaced, now));
     }
     context.printer.line(&format_table(&table))?;
     if let Some(cursor) = &page.cursor {
@@ -46,7 +48,7 @@ pub(crate) async fn list_workers(context: &Context, args: WorkersArgs) -> Result
     Ok(())
 }
 
-fn describe_worker(worker: &Worker, now: Timestamp) -> [Cell; 8] {
+fn describe_worker(worker: &Worker, replaced: bool, now: Timestamp) -> [Cell; 8] {
     let fencing = match worker.fencing {
         Fencing::None => "none",
         Fencing::Guardian => "guardian",
@@ -54,6 +56,7 @@ fn describe_worker(worker: &Worker, now: Timestamp) -> [Cell; 8] {
     };
     let lapses = match worker.closed_at {
         Some(at) => format!("closed {} ago", format_since(at, now)),
+        None if replaced => format!("replaced; {}", format_instant(worker.expires_at, now)),
         None => format_instant(worker.expires_at, now),
     };
     [

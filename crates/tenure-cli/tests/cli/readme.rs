@@ -15,7 +15,7 @@ use crate::{dev_fleet::Home, program::end};
 /// Stands for `pkill` where the README kills the worker: other fleets on this machine are not its business. The bracket
 /// keeps the search from finding itself.
 const PKILL: &str = r#"#!/bin/sh
-[ "$*" = "-9 -f tenure worker" ] || exit 2
+[ "$*" = "-9 -f tenure worker .*--name dev-1" ] || exit 2
 for process in /proc/[0-9]*; do
     if tr '\0' ' ' < "$process/cmdline" 2>/dev/null | grep -q "[t]enure worker .*FLEET/"; then
         kill -9 "${process#/proc/}" && found=yes
