@@ -1,9 +1,11 @@
-//! Leases as the sweep and the guardians' reports need them. They are written by claims and by appends.
+//! Leases as the sweep and the guardians' reports need them. They are written by claims and by appends; only a history that
+//! is rebuilt in a database of its own has one set down here.
 
 use std::time::Duration;
 
 use sqlx::query_file;
 use tenure_core::{
+    handover::Cause,
     id::{Digest, Epoch, Generation, JobId, Run, Tenant, Term, WorkerName},
     limits::LOST_GRANTS_MAX,
     plan::JobFacts,
@@ -165,5 +167,31 @@ impl Store {
             })
         })
         .transpose()
+    }
+
+    /// Leaves a run as a crash leaves it, without a record: the lease that has this epoch is given up, the child counts as gone,
+    /// and the job waits for whoever claims it next. False where no live lease has the epoch. For histories that are rebuilt in a
+    /// database of their own; in a fleet a run ends by a record.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn set_down_run(
+        &self,
+        tenant: &Tenant,
+        job: JobId,
+        epoch: Epoch,
+        cause: &Cause,
+    ) -> Result<bool, StoreError> {
+        let set_down = query_file!(
+            "queries/leases/set_down_run.sql",
+            tenant.as_str(),
+            job.0,
+            to_bigint(epoch.0),
+            serde_json::json!(cause)
+        )
+        .execute(&self.pool)
+        .await
+        .map_err(StoreError::while_doing("setting a run down"))?;
+        Ok(set_down.rows_affected() == 1)
     }
 }

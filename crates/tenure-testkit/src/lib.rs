@@ -11,6 +11,7 @@
 mod checker;
 mod cluster;
 mod collector;
+mod crash_point;
 mod database;
 mod heartbeat;
 mod history;
@@ -31,6 +32,9 @@ pub use checker::{
 };
 pub use cluster::{Cluster, Crash};
 pub use collector::{Collector, ReceivedSpan};
+pub use crash_point::{
+    CrashPoint, EffectAtPoint, RebuiltJob, assert_resumed_honestly, crash_points, list_dishonesties,
+};
 pub use database::TestDatabase;
 pub use heartbeat::{Beats, HEARTBEAT_SCRIPT, Heartbeats};
 pub use history::{RunHistory, read_histories, read_history};

@@ -1,5 +1,7 @@
 //! What an announcement is answered with, over everything that can be recorded.
 
+mod model;
+
 use jiff::Timestamp;
 
 use super::*;

@@ -1,0 +1,61 @@
+//! The shapes that are shell scripts. Their world is the ledger, and a directory of the scene that their socket lies in, where
+//! they count how often something was executed. Every text that they post is the job and the key, as the checkers read it.
+
+/// What each of them begins with. The scene is found by the socket: the declaration is the same in every scene.
+pub(crate) const HEAD: &str = r#"
+export SCENE="${TENURE_SOCKET%/s/*}"
+export LEDGER_URL="$(cat "$SCENE/ledger-url")"
+post='tenure-ledger post --key "$TENURE_IDEMPOTENCY_KEY" --text "$TENURE_JOB $KEY"'
+post_unkeyed='tenure-ledger post --text "$TENURE_JOB $KEY"'
+find='tenure-ledger find --text "$TENURE_JOB $KEY"'
+"#;
+
+/// Notes, and nothing else.
+pub(crate) const NOTED: &str = r#"
+for number in 1 2 3 4 5 6; do tenure note "line $number"; done
+echo noted > "$TENURE_RESULT"
+"#;
+
+/// One effect of each recovery, and one that only reads.
+pub(crate) const POSTED: &str = r#"
+tenure note "posting"
+export KEY=mail/retry; tenure effect "$KEY" --retry --no-undo -- sh -c "$post"
+export KEY=mail/idempotent; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+export KEY=mail/probe; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
+export KEY=mail/ask; tenure effect "$KEY" --ask --no-undo -- sh -c "$post_unkeyed"
+tenure effect mail/read --read-only -- tenure-ledger entries
+tenure note "posted"
+"#;
+
+/// Effects that fail twice before they are done.
+pub(crate) const REPEATED: &str = r#"
+for number in 1 2; do
+    export KEY="mail/$number"
+    tenure effect "$KEY" --retry --on-failure did-not-happen --no-undo -- sh -c '
+        echo executed >> "$SCENE/count-$(basename $KEY)"
+        [ "$(wc -l < "$SCENE/count-$(basename $KEY)")" -gt 2 ] || exit 1
+        '"$post"
+done
+tenure note "repeated"
+"#;
+
+/// A run that crashes twice, each time a bit later.
+pub(crate) const RESTARTED: &str = r#"
+tenure note "run $TENURE_RUN"
+export KEY=mail/first; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+[ "$TENURE_RUN" -gt 1 ] || exit 3
+export KEY=mail/second; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
+[ "$TENURE_RUN" -gt 2 ] || exit 4
+export KEY=mail/third; tenure effect "$KEY" --retry --no-undo -- sh -c "$post"
+"#;
+
+/// Commands that end badly and whose probe finds that they landed, or that they did not happen.
+pub(crate) const LOOKED_UP: &str = r#"
+export KEY=mail/landed; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed; exit 9"
+tenure note "looked up"
+export KEY=mail/absent
+tenure effect "$KEY" --probe "$find" --no-undo -- sh -c '
+    echo executed >> "$SCENE/count-absent"
+    [ "$(wc -l < "$SCENE/count-absent")" -gt 1 ] || exit 9
+    '"$post_unkeyed"
+"#;

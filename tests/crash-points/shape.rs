@@ -1,0 +1,71 @@
+//! The table of shapes: what a job does, as an agent of a fleet file, and for a handler the function.
+
+use tenure_worker::handler::HandlerWorker;
+
+use crate::{handlers, handlers::World, scripts};
+
+/// What all agents here are held to: restarts come quickly, and there are enough of them.
+const SETTINGS: &str = "timeout = \"2m\"\nstop-grace = \"1s\"\nlimits = { hops = 20 }\n\
+    recovery = { policy = \"automatic\", max-attempts = 6, max-losses = 6, backoff = { first = \"100ms\", max = \"200ms\" } }\n";
+
+/// A job of one shape.
+pub(crate) struct Shape {
+    /// Its agent.
+    pub(crate) name: &'static str,
+    work: Work,
+}
+
+/// How it works.
+enum Work {
+    Script(&'static str),
+    Handler(fn(World) -> HandlerWorker),
+}
+
+/// Every shape.
+pub(crate) const SHAPES: [Shape; 12] = [
+    handler("steps", handlers::take_steps),
+    handler("recoveries", handlers::recover_in_four_ways),
+    handler("retries", handlers::retry_until_done),
+    handler("probes", handlers::look_it_up),
+    handler("restarts", handlers::fail_twice),
+    handler("mixture", handlers::mix_all),
+    handler("long", handlers::go_on_for_long),
+    script("noted", scripts::NOTED),
+    script("posted", scripts::POSTED),
+    script("repeated", scripts::REPEATED),
+    script("restarted", scripts::RESTARTED),
+    script("looked-up", scripts::LOOKED_UP),
+];
+
+const fn handler(name: &'static str, begin: fn(World) -> HandlerWorker) -> Shape {
+    Shape { name, work: Work::Handler(begin) }
+}
+
+const fn script(name: &'static str, text: &'static str) -> Shape {
+    Shape { name, work: Work::Script(text) }
+}
+
+/// The shape of this name.
+pub(crate) fn find(name: &str) -> &'static Shape {
+    static ALL: [Shape; 12] = SHAPES;
+    ALL.iter().find(|shape| shape.name == name).unwrap_or_else(|| panic!("no shape is called {name}"))
+}
+
+impl Shape {
+    /// The fleet file that declares its agent.
+    pub(crate) fn fleet_file(&self) -> String {
+        let work = match self.work {
+            Work::Script(text) => format!("script = '''\n{}{text}'''\n", scripts::HEAD),
+            Work::Handler(_) => "handler = \"1\"\n".to_owned(),
+        };
+        format!("schema = 1\n[agents.{}]\n{SETTINGS}{work}", self.name)
+    }
+
+    /// The worker that holds its handler; none: it is a script.
+    pub(crate) fn handler(&self, world: World) -> Option<HandlerWorker> {
+        match self.work {
+            Work::Script(_) => None,
+            Work::Handler(begin) => Some(begin(world)),
+        }
+    }
+}
