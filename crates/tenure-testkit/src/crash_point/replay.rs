@@ -197,7 +197,7 @@ impl Replay<'_> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let term = self.store.register_worker(&new).await?.term;
-        let attached = self.store.attach_worker(worker, term, secret_hash).await?;
+        let attached = self.store.attach_worker(worker, term, secret_hash, &new.tenants).await?;
         let attached =
             attached.map_err(|refused| anyhow::anyhow!("attaching it was refused: {refused:?}"))?;
         self.terms.insert(worker.clone(), (term, attached.attach));

@@ -123,7 +123,8 @@ impl Story {
             version: "0.1.0".to_owned(),
         };
         let term = self.store.register_worker(&new).await.unwrap().term;
-        let attach = self.store.attach_worker(&worker, term, secret_hash).await.unwrap().unwrap().attach;
+        let attach =
+            self.store.attach_worker(&worker, term, secret_hash, &new.tenants).await.unwrap().unwrap().attach;
         let request = ClaimRequest {
             worker,
             term,
