@@ -23,4 +23,5 @@ mod fencing;
 mod jobs;
 mod observability;
 mod replicas;
+mod unwinding;
 mod walls;

@@ -58,5 +58,8 @@ pub(crate) async fn act_on_each(
 fn describe_outcome(context: &Context, job: &Job) -> String {
     let state = context.printer.state(job.state);
     let pending = job.cancel_requested && !job.state.is_sealed();
+    if job.unwinding_to.is_some() && job.state.is_unfinished() {
+        return format!("{state}, will be cancelled once what it has done is undone");
+    }
     if pending { format!("{state}, will be cancelled once its child has ended") } else { state }
 }

@@ -7,13 +7,16 @@ mod capture;
 mod command;
 mod errors;
 mod signals;
+mod undoing;
+
+pub(crate) use undoing::undo_steps;
 
 use std::{env, time::Duration};
 
 use clap::{Args, ValueEnum};
 use tenure_client::{
     ClientError,
-    run_effect::{EffectCall, EffectRequest, EffectStep},
+    run_effect::{EffectCall, EffectRequest, EffectStep, StepToUndo},
 };
 use tenure_core::{
     effect::{Compensation, Disposition, EffectRecovery},
@@ -64,7 +67,7 @@ pub(crate) struct EffectArgs {
     /// What a failure means for the world. Default: in-doubt; with --read-only: did-not-happen.
     #[arg(long, value_name = "WHAT")]
     on_failure: Option<OnFailure>,
-    /// The command that undoes it. Recorded; undoing comes with a later release.
+    /// The command that undoes it where the job is cancelled, for a shell.
     #[arg(long, value_name = "CMD", group = "compensation")]
     undo: Option<String>,
     /// It cannot be undone, and neither can what came before it.
@@ -109,8 +112,15 @@ pub(crate) async fn perform_effect(context: &Context, args: EffectArgs) -> Resul
     let errors = Errors::open().map_err(|error| fail("opening the stderr of this program", &error))?;
     let request = args.to_request();
     let call = run.perform_effect(&request).await.map_err(refuse)?;
-    let conversation =
-        Conversation { context, request: &request, call, errors: &errors, last: None, has_spoken: false };
+    let conversation = Conversation {
+        context,
+        request: &request,
+        call,
+        errors: &errors,
+        last: None,
+        has_spoken: false,
+        undoes: None,
+    };
     let outcome = conversation.go_on(&mut signals).await;
     // What came of it is recorded by now. Who asks this program to stop does not want to wait for whoever reads no stderr.
     tokio::select! {
@@ -189,6 +199,8 @@ struct Conversation<'a> {
     last: Option<EndedCommand>,
     /// The worker was told how something ended, and may not have heard it yet: this program has to stay for it.
     has_spoken: bool,
+    /// The step that it undoes; none: it does something.
+    undoes: Option<&'a StepToUndo>,
 }
 
 impl Conversation<'_> {
@@ -206,7 +218,7 @@ impl Conversation<'_> {
                     }
                     let grace = stop_grace.unwrap_or(limits::STOP_GRACE_DEFAULT);
                     let execution = Execution::new(&idempotency_key, &traceparent, self.errors, grace);
-                    self.perform(&execution, signals).await?;
+                    self.perform(&execution.undoing(self.undoes), signals).await?;
                 }
                 EffectStep::Probe { idempotency_key, traceparent } => {
                     let grace = limits::STOP_GRACE_DEFAULT;

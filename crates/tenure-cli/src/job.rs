@@ -77,6 +77,10 @@ fn format_job(printer: Printer, job: &Job, doubts: &[String], now: Timestamp) ->
 /// What has to happen before the job goes on.
 fn describe_wait(job: &Job, doubts: &[String], now: Timestamp) -> String {
     match (job.state, &job.holder) {
+        (State::Ready, _) if job.unwinding_to.is_some() && job.not_before.is_none() => {
+            "a worker, to undo what it has done".to_owned()
+        }
+        (State::Running, _) if job.unwinding_to.is_some() => "its run to undo what it has done".to_owned(),
         (State::Ready, _) => match job.not_before.filter(|at| *at > now) {
             Some(at) => format!("its time, {}", format_instant(at, now)),
             None => "a worker".to_owned(),
@@ -124,6 +128,12 @@ fn describe_rest(job: &Job, now: Timestamp) -> Vec<String> {
         if !text.is_empty() {
             rest.push(format!("{heading:<10} {}", harmless(text)));
         }
+    }
+    if let Some(state) = job.unwinding_to {
+        rest.push(format!("unwinding  to become {state}"));
+    }
+    if job.holds_landed_work == Some(true) {
+        rest.push("effects    what it has changed in the world stands".to_owned());
     }
     if job.losses > 0 {
         rest.push(format!("losses     {}", job.losses));

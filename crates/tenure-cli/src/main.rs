@@ -55,7 +55,7 @@ mod in_run;
 
 use std::{env, process::ExitCode};
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser as _};
 
 use crate::{cli::Cli, context::Context, failure::Failure};
 
@@ -69,6 +69,10 @@ fn main() -> ExitCode {
         };
     }
     let arguments: Vec<_> = env::args_os().collect();
+    // What a worker starts in a run that undoes; nobody types it.
+    if arguments.get(1).is_some_and(|verb| verb == "unwind") && arguments.len() == 2 {
+        return run_unwinding();
+    }
     let parsed = cli::describe(Cli::command())
         .try_get_matches_from(&arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches));
@@ -78,9 +82,24 @@ fn main() -> ExitCode {
     }
 }
 
+/// Undoes what the job of this run has done; no flag says how.
+fn run_unwinding() -> ExitCode {
+    match Cli::try_parse_from(["tenure", "status"]) {
+        Ok(cli) => {
+            let context = Context::new(cli.global);
+            end_with(&context, context.wait_for(effect::undo_steps(&context)))
+        }
+        Err(error) => failure::end_with_usage(&error, false),
+    }
+}
+
 fn run_verb(cli: Cli) -> ExitCode {
     let context = Context::new(cli.global);
-    match cli.verb.run(&context) {
+    end_with(&context, cli.verb.run(&context))
+}
+
+fn end_with(context: &Context, outcome: Result<(), Failure>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
         Err(failure) => {

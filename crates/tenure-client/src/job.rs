@@ -65,6 +65,10 @@ pub struct Job {
     pub head_hash: Digest,
     /// The commands that go on from here, the most fitting first.
     pub next: Vec<String>,
+    /// What it becomes once what it has done is undone; none: it works forward.
+    pub unwinding_to: Option<State>,
+    /// True where an effect that is not known not to have happened stands, and was not undone; none: nobody looked.
+    pub holds_landed_work: Option<bool>,
 }
 
 /// The worker that holds a job's lease, or whose child is not known to be gone.
@@ -116,6 +120,11 @@ impl Job {
             labels: given.labels.into_iter().collect(),
             head_seq: Seq(given.head_seq),
             next: given.next,
+            unwinding_to: Some(given.unwinding_to)
+                .filter(|state| *state != 0)
+                .map(|state| read_state("job.unwinding_to", state))
+                .transpose()?,
+            holds_landed_work: given.holds_landed_work,
         })
     }
 }

@@ -9,7 +9,7 @@ use tenure_core::effect::{Compensation, Disposition, EffectRecovery};
 use tenure_proto::{
     convert::{
         InvalidField,
-        effect::{read_disposition, write_compensation, write_disposition, write_recovery},
+        effect::{read_disposition, read_recovery, write_compensation, write_disposition, write_recovery},
         require,
         time::{read_duration, write_duration},
     },
@@ -116,6 +116,27 @@ pub enum EffectStep {
     },
 }
 
+/// A step that is to be undone: the last that landed of those that are left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepToUndo {
+    /// The key of the effect that is undone.
+    pub key: String,
+    /// The key under which it is undone.
+    pub undo_key: String,
+    /// The command that undoes it, for a shell.
+    pub undo: String,
+    /// What happens to the undoing in doubt.
+    pub recovery: EffectRecovery,
+    /// The command that looks up whether the effect stands, for a shell.
+    pub probe: Option<String>,
+    /// What the effect used.
+    pub tool: String,
+    /// What the effect returned; empty where nothing can be used.
+    pub output: Bytes,
+    /// The key that a provider knows the effect by.
+    pub idempotency_key: String,
+}
+
 /// A call under way.
 #[derive(Debug)]
 pub struct EffectCall {
@@ -147,6 +168,33 @@ impl RunClient {
         let (place, answers) = opened.map_err(|failure| self.client.explain(Repeat::OnlyUnsent, failure))?;
         Ok(EffectCall { run: self.clone(), place, words, answers })
     }
+}
+
+impl RunClient {
+    /// Asks a run that was granted to undo for the step that is undone next; nothing where nothing is left.
+    ///
+    /// # Errors
+    /// The run does not undo, nothing can undo the step, the run is over, or its worker does not answer.
+    pub async fn get_step_to_undo(&self) -> Result<Option<StepToUndo>, ClientError> {
+        let ask = |channel| async move {
+            RunServiceClient::new(channel).get_step_to_undo(v1::GetStepToUndoRequest {}).await
+        };
+        let step = self.client.call(Repeat::Reads, ask).await?.step;
+        Ok(step.map(read_step_to_undo).transpose()?)
+    }
+}
+
+fn read_step_to_undo(given: v1::StepToUndo) -> Result<StepToUndo, InvalidField> {
+    Ok(StepToUndo {
+        recovery: require("recovery", read_recovery("recovery", given.recovery)?)?,
+        key: given.key,
+        undo_key: given.undo_key,
+        undo: given.undo,
+        probe: Some(given.probe).filter(|probe| !probe.is_empty()),
+        tool: given.tool,
+        output: given.output.unwrap_or_default(),
+        idempotency_key: given.idempotency_key,
+    })
 }
 
 impl EffectCall {

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use prost::bytes::Bytes;
 use tenure_core::{
     brief::brief,
     deadline::Deadline,
     handover::{Cause, Handover, History},
     id::Seq,
-    record::{Record, RecordKind},
+    record::{Phase, Record, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
 };
@@ -157,13 +158,20 @@ fn send_grant(attached: &Attached, run: Claimed, secret: RunSecret, handover: &H
         job = %run.job, run = %run.run, epoch = %run.epoch, worker = %attached.worker, agent = %run.agent,
         "granted a run"
     );
+    let (phase, named) = (run.cause.phase(), run_ref(&run));
+    let document: Bytes = run.document.into();
+    let (declaration, unwinding) = match phase {
+        Phase::Forward => (document, None),
+        Phase::Compensating => (Bytes::new(), Some(v1::UnwindingGrant { declaration: document })),
+    };
     attached.send(Message::Grant(v1::Grant {
-        run: Some(write_run_ref(&run_ref(&run))),
+        run: Some(write_run_ref(&named)),
         term: attached.term.0,
         attach: attached.attach().0,
         secret: secret.0.into(),
         agent: run.agent.to_string(),
-        declaration: run.document.into(),
+        declaration,
+        unwinding,
         input: run.input.into(),
         handover: json.into(),
         brief: brief(handover),

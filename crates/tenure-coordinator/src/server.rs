@@ -22,6 +22,7 @@ mod job_view;
 mod output_stream;
 mod record_stream;
 mod steps;
+mod undo;
 
 use std::time::Duration;
 

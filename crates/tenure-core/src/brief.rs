@@ -15,7 +15,8 @@ use crate::{
 #[must_use]
 pub fn brief(handover: &Handover) -> String {
     match &handover.cause {
-        Cause::Dispatch => String::new(),
+        // An unwinding run starts no agent.
+        Cause::Dispatch | Cause::Unwinding { .. } => String::new(),
         Cause::Recovered { previous, interruption, attempt } => {
             let mut text = tell_recovery(*previous, interruption, *attempt);
             tell_notes(&mut text, handover);

@@ -217,6 +217,12 @@ impl Declaration {
         codes.filter_map(|code| i32::try_from(code).ok()).collect()
     }
 
+    /// True where a failure is undone before a job is called failed.
+    #[must_use]
+    pub fn unwinds_on_failure(&self) -> bool {
+        self.table.get("unwind-on-failure").and_then(Value::as_bool).unwrap_or(false)
+    }
+
     /// How its jobs may be restarted: its own keys go before the tenant's, and those before the built-in ones.
     #[must_use]
     pub fn recovery_policy(&self, bundle: Option<&PolicyBundle>) -> RecoveryPolicy {
@@ -236,6 +242,7 @@ impl Declaration {
             backoff_first_ms: pause(&["recovery", "backoff", "first"], limits::BACKOFF_FIRST_DEFAULT),
             backoff_max_ms: pause(&["recovery", "backoff", "max"], limits::BACKOFF_MAX_DEFAULT),
             final_exit_codes: self.final_exit_codes(),
+            unwind_on_failure: self.unwinds_on_failure(),
         }
     }
 

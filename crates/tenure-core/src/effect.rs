@@ -28,7 +28,7 @@ pub use act::{ActRefused, EffectAct, EffectMark, Standing, follow_act};
 pub(crate) use announcement::answer_after;
 pub use announcement::{Announcement, LastAttempt, Outcome, decide_announcement};
 pub use doubt::{Doubt, Doubts, EffectRef, StepsToUndo};
-pub use key::{EffectKey, InvalidKey};
+pub use key::{EffectKey, InvalidKey, UNDO_PREFIX};
 pub use request::EffectRequest;
 
 use serde::{Deserialize, Serialize};

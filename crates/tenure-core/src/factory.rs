@@ -43,6 +43,7 @@ pub(crate) fn automatic() -> RecoveryPolicy {
         backoff_first_ms: 1_000,
         backoff_max_ms: 300_000,
         final_exit_codes: vec![65],
+        unwind_on_failure: false,
     }
 }
 
@@ -65,6 +66,9 @@ pub(crate) fn facts(state: State) -> JobFacts {
         cancel_requested: None,
         doubts: Doubts::default(),
         steps: StepsToUndo::default(),
+        landed: 0,
+        compensated: 0,
+        unwinding: None,
         head: Head { seq: Seq(4), hash: Digest::of(b"head") },
         head_epoch: Epoch(1),
         head_at: second(10),

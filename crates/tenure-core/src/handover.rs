@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     id::{JobId, Run},
+    job::State,
+    record::Phase,
     recovery::Interruption,
 };
 
@@ -33,6 +35,13 @@ pub enum Cause {
         /// Which attempt this is, from 2.
         attempt: u32,
     },
+    /// What the job has done is undone.
+    Unwinding {
+        /// What the job becomes once everything is undone: cancelled, or failed.
+        instead_of: State,
+        /// Which attempt at it this is, from 1.
+        attempt: u32,
+    },
 }
 
 impl Cause {
@@ -41,16 +50,16 @@ impl Cause {
     pub const fn attempt(&self) -> u32 {
         match self {
             Self::Dispatch => 1,
-            Self::Recovered { attempt, .. } => *attempt,
+            Self::Recovered { attempt, .. } | Self::Unwinding { attempt, .. } => *attempt,
         }
     }
 
-    /// True where the run repeats earlier work.
+    /// The direction in which the run works.
     #[must_use]
-    pub const fn repeats_work(&self) -> bool {
+    pub const fn phase(&self) -> Phase {
         match self {
-            Self::Dispatch => false,
-            Self::Recovered { .. } => true,
+            Self::Dispatch | Self::Recovered { .. } => Phase::Forward,
+            Self::Unwinding { .. } => Phase::Compensating,
         }
     }
 }

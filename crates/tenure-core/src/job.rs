@@ -151,6 +151,8 @@ pub enum Event {
     Suspended,
     /// What it waited for is there.
     Woken,
+    /// What it has done is to be undone: it waits for a worker that does.
+    Unwinding,
     /// A verdict.
     Concluded(Outcome),
     /// Somebody asked for something.
@@ -211,7 +213,8 @@ impl Event {
     /// All events.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let own = [Self::Claimed, Self::Interrupted, Self::Readied, Self::Suspended, Self::Woken];
+        let own =
+            [Self::Claimed, Self::Interrupted, Self::Readied, Self::Suspended, Self::Woken, Self::Unwinding];
         let concluded = Outcome::ALL.iter().copied().map(Self::Concluded);
         let asked = Verb::ALL.iter().copied().map(Self::Asked);
         own.into_iter().chain(concluded).chain(asked).collect()
@@ -226,6 +229,7 @@ impl fmt::Display for Event {
             Self::Readied => f.write_str("readied"),
             Self::Suspended => f.write_str("suspended"),
             Self::Woken => f.write_str("woken"),
+            Self::Unwinding => f.write_str("unwinding"),
             Self::Concluded(outcome) => write!(f, "concluded {}", outcome.state()),
             Self::Asked(verb) => f.write_str(verb.name()),
         }

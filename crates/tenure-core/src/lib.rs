@@ -31,6 +31,7 @@ pub mod recovery;
 pub mod settlement;
 pub mod term;
 pub mod trace;
+pub mod unwinding;
 pub mod verb;
 
 #[cfg(test)]

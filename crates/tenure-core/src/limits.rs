@@ -153,6 +153,10 @@ pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(3_600);
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(900);
 /// SIGTERM to SIGKILL, where nothing is said.
 pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// Restarts of an unwinding run after a failure of its own, where the agent's jobs have no more.
+pub const UNWIND_ATTEMPTS: u32 = 5;
+/// Restarts of an unwinding run that lost its worker, where the agent's jobs have no more.
+pub const UNWIND_LOSSES: u32 = 20;
 /// Captured output of a run, where nothing is said.
 pub const OUTPUT_LIMIT_DEFAULT_BYTES: u64 = 10 * 1024 * 1024;
 /// Restarts after a failure of the child, where nothing is said.

@@ -11,9 +11,10 @@ use crate::{
     handover::Cause,
     id::{AgentName, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName},
     job::State,
-    record::Draft,
+    record::{Draft, Phase},
     recovery::{Interruption, RecoveryPolicy},
     run_ref::RunRef,
+    unwinding::Unwinding,
 };
 
 /// What is known of a job, read in one statement.
@@ -49,8 +50,14 @@ pub struct JobFacts {
     pub cancel_requested: Option<Seq>,
     /// The mutating effects that are in doubt.
     pub doubts: Doubts,
-    /// The steps that a cancel has to undo.
+    /// The steps that are to be undone where the job is unwound.
     pub steps: StepsToUndo,
+    /// How many mutating effects took effect and were not undone.
+    pub landed: u64,
+    /// How many steps were undone.
+    pub compensated: u64,
+    /// Why the job is being unwound, or was; none: it works forward.
+    pub unwinding: Option<Unwinding>,
     /// The last position.
     pub head: Head,
     /// The epoch of the last record; the highest so far.
@@ -72,6 +79,31 @@ pub struct JobFacts {
 }
 
 impl JobFacts {
+    /// The direction in which the job works.
+    #[must_use]
+    pub const fn phase(&self) -> Phase {
+        match self.unwinding {
+            None => Phase::Forward,
+            Some(_) => Phase::Compensating,
+        }
+    }
+
+    /// The seq of a cancel request that stands and that nothing was done about yet: a job that is unwound because of it is
+    /// what was asked for.
+    #[must_use]
+    pub const fn unanswered_cancel(&self) -> Option<Seq> {
+        match self.unwinding {
+            Some(Unwinding::Cancelled) => None,
+            None | Some(Unwinding::Failed { .. }) => self.cancel_requested,
+        }
+    }
+
+    /// True where a mutating effect that is not known not to have happened stands uncompensated.
+    #[must_use]
+    pub const fn holds_landed_work(&self) -> bool {
+        self.landed > 0 || !self.doubts.is_empty()
+    }
+
     /// The run that a lease of this job was granted for.
     #[must_use]
     pub fn leased_run(&self, lease: &LeaseFacts) -> RunRef {
@@ -140,6 +172,19 @@ pub struct Plan {
     pub changes: Changes,
 }
 
+impl Plan {
+    /// The same plan about a job that works in this direction: what is written about its undoing says so.
+    #[must_use]
+    pub fn in_phase(mut self, phase: Phase) -> Self {
+        if phase == Phase::Compensating {
+            for draft in &mut self.drafts {
+                draft.phase = phase;
+            }
+        }
+        self
+    }
+}
+
 /// What a planner decided.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
@@ -179,6 +224,8 @@ pub struct JobChange {
     pub losses: Option<u32>,
     /// Hops of the next run.
     pub hops_left: Option<u32>,
+    /// Why the job is unwound from now on.
+    pub unwinding: Option<Unwinding>,
     /// The seq of the draft (as an index into the plan's drafts) that is a cancel request.
     pub cancel_requested_by_draft: Option<usize>,
     /// True where the last draft concludes the job: the head is noted outside the chain.
@@ -209,6 +256,11 @@ pub enum ReadyChange {
         cause: Cause,
         /// Not before; none: at once.
         not_before: Option<Timestamp>,
+    },
+    /// The job is ready, and stays so for a run of this cause, at once.
+    Replace {
+        /// Why the next run starts.
+        cause: Cause,
     },
     /// The job is no longer ready.
     Delete,

@@ -207,6 +207,19 @@ pub enum RecordKind {
         /// What the job would have become.
         instead_of: State,
     },
+    /// What the job has done is undone from now on, the last first.
+    UnwindStarted {
+        /// What the job becomes once everything is undone: cancelled, or failed.
+        instead_of: State,
+        /// Why it failed, as a stable word.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        reason: Option<String>,
+        /// Why it failed, for a person.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        detail: Option<String>,
+        /// How many steps are to be undone.
+        steps: u64,
+    },
     /// The child of a run is known to be gone: its whole group is empty.
     ChildGone {
         /// The epoch of that run.
@@ -294,6 +307,7 @@ impl RecordKind {
             Self::EffectReconciled { .. } => "effect_reconciled",
             Self::EffectsUnasked { .. } => "effects_unasked",
             Self::QuarantineDecided { .. } => "quarantine_decided",
+            Self::UnwindStarted { .. } => "unwind_started",
             Self::ChildGone { .. } => "child_gone",
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::RecoveryDenied { .. } => "recovery_denied",
@@ -366,23 +380,56 @@ pub struct Draft {
     /// Of an announcement: SHA-256 of what is performed. It stands in the effect's row and not in the record, or a command
     /// could be guessed from the chain after it was erased.
     pub request: Option<Digest>,
+    /// The direction in which the job works.
+    pub phase: Phase,
 }
 
 impl Draft {
     /// A draft with nothing beside it.
     #[must_use]
-    pub const fn bare(kind: RecordKind) -> Self {
-        Self { kind, value: None, request: None }
+    pub fn bare(kind: RecordKind) -> Self {
+        let phase = kind.phase();
+        Self { kind, value: None, request: None, phase }
     }
 
     /// A draft with a value beside it; `kind` gets the value's reference.
     #[must_use]
     pub fn with_value(value: SaltedValue, kind: impl FnOnce(ValueRef) -> RecordKind) -> Self {
-        Self { kind: kind(value.reference()), value: Some(value), request: None }
+        let draft = Self::bare(kind(value.reference()));
+        Self { value: Some(value), ..draft }
     }
 }
 
 impl RecordKind {
+    /// The direction that the record itself tells of: undoing is undone under keys of its own, by runs of its own.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let compensates = match self {
+            Self::UnwindStarted { .. } => true,
+            Self::RunStarted { cause, .. } => cause.phase() == Phase::Compensating,
+            Self::EffectStarted { key, .. }
+            | Self::EffectDone { key, .. }
+            | Self::EffectFailed { key, .. }
+            | Self::EffectReconciled { key, .. } => key.is_undo(),
+            Self::JobAdmitted { .. }
+            | Self::PlanFrozen { .. }
+            | Self::Note { .. }
+            | Self::StepStarted { .. }
+            | Self::StepFinished { .. }
+            | Self::EffectsUnasked { .. }
+            | Self::QuarantineDecided { .. }
+            | Self::ChildGone { .. }
+            | Self::RunInterrupted { .. }
+            | Self::RecoveryDenied { .. }
+            | Self::GrantReleased { .. }
+            | Self::DeadlineDenied { .. }
+            | Self::CancelRequested { .. }
+            | Self::OperatorActed { .. }
+            | Self::JobConcluded { .. } => false,
+        };
+        if compensates { Phase::Compensating } else { Phase::Forward }
+    }
+
     /// What the record says about an effect, where it is about one. `request` is the digest of what is performed.
     #[must_use]
     pub fn effect_mark(&self, request: Option<Digest>) -> Option<EffectMark> {
@@ -407,6 +454,7 @@ impl RecordKind {
             | Self::StepFinished { .. }
             | Self::EffectsUnasked { .. }
             | Self::QuarantineDecided { .. }
+            | Self::UnwindStarted { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }

@@ -98,6 +98,9 @@ pub struct RecoveryPolicy {
     /// Exit codes that are a failure for good: no restart.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub final_exit_codes: Vec<i32>,
+    /// True where a failure is undone before the job is called failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unwind_on_failure: bool,
 }
 
 /// What a restart draws on.

@@ -11,11 +11,13 @@ mod evidence;
 mod judgement;
 mod quarantine;
 mod run_end;
+mod unwinding;
 
 pub use evidence::{Evidence, plan_settlement};
 pub use judgement::{Judgement, carry_out, judge, judge_again, plan_denial, restart_by_person};
-pub use quarantine::{EFFECT_IN_DOUBT, NOT_UNWOUND, cancel};
+pub use quarantine::{EFFECT_IN_DOUBT, NOT_UNWOUND};
 pub use run_end::{EndDecision, EndReport, RunEnd, Unasked, plan_end, plan_success};
+pub use unwinding::{cancel, unwind_again};
 
 use quarantine::Verdict;
 

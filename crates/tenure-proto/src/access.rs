@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 24] = [
+pub const METHODS: [(&str, Access); 25] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),
@@ -28,6 +28,7 @@ pub const METHODS: [(&str, Access); 24] = [
     ("tenure.v1.WorkerService/Attach", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadEffect", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadSteps", Access::Fleet(Work)),
+    ("tenure.v1.WorkerService/ReadStepToUndo", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReportGone", Access::RunSecret),
     ("tenure.v1.WorkerService/ListWorkers", Access::Fleet(Read)),
     ("grpc.health.v1.Health/Check", Access::Open),

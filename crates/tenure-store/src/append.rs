@@ -209,7 +209,8 @@ impl Store {
             &effect.tool as _,
             &effect.compensation as _,
             &effect.request as _,
-            i64::from(JOB_EFFECTS_MAX)
+            i64::from(JOB_EFFECTS_MAX),
+            &job.unwinding as _
         )
         .fetch_all(&self.pool)
         .await

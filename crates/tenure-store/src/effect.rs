@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use tenure_core::{
-    effect::{Compensation, Doubt, EffectKey, LastAttempt},
+    effect::{Compensation, Doubt, EffectKey, EffectRecovery, LastAttempt},
     id::{Digest, JobId, Run, Seq, Tenant},
     limits::RECORD_PAGE_MAX_BYTES,
     record::{Record, RecordKind},
@@ -37,6 +37,23 @@ pub struct EffectRow {
     pub truncated: bool,
     /// True where the run that announced it holds the job and it has no outcome: no doubt yet.
     pub under_way: bool,
+}
+
+/// A step that is to be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepToUndo {
+    /// Its key.
+    pub key: EffectKey,
+    /// The attempt that landed.
+    pub attempt: u32,
+    /// What was declared to happen to it in doubt, and holds for its undoing.
+    pub recovery: EffectRecovery,
+    /// What it used.
+    pub tool: String,
+    /// Its command, undo and probe as JSON; none: they were erased.
+    pub request: Option<Vec<u8>>,
+    /// What it returned; none: nothing that can be used, or it was erased.
+    pub output: Option<Vec<u8>>,
 }
 
 /// A page of a job's effects.
@@ -89,6 +106,32 @@ impl Store {
         .await
         .map_err(StoreError::while_doing(attempted))?;
         row.map(|row| row.into_effect(Reader(attempted))).transpose()
+    }
+
+    /// Reads the step of a job that is to be undone next, the last that landed; nothing where nothing is left that can be.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn read_step_to_undo(
+        &self,
+        tenant: &Tenant,
+        job: JobId,
+    ) -> Result<Option<StepToUndo>, StoreError> {
+        let attempted = "reading the step that is to be undone next";
+        let found = sqlx::query_file!("queries/effects/read_step_to_undo.sql", tenant.as_str(), job.0)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        let Some(row) = found else { return Ok(None) };
+        let reader = Reader(attempted);
+        Ok(Some(StepToUndo {
+            key: reader.parse("key of an effect", row.key)?,
+            attempt: from_integer(row.attempt),
+            recovery: reader.effect_recovery(row.recovery)?,
+            tool: row.tool,
+            request: row.request,
+            output: row.output,
+        }))
     }
 
     /// Lists attempts that were announced after a seq, in order. A page ends at `limit` or at

@@ -129,6 +129,7 @@ pub(crate) struct FactsRow {
     pub(crate) lease_fencing: String,
     pub(crate) not_before: Option<Stamp>,
     pub(crate) interruption_bytes: Option<Vec<u8>>,
+    pub(crate) unwinding: Option<serde_json::Value>,
     /// What matters of the effects that mutate, where there are any; a listing leaves it out.
     pub(crate) effects: Option<serde_json::Value>,
     pub(crate) generation: Option<i64>,
@@ -137,10 +138,13 @@ pub(crate) struct FactsRow {
 
 impl FactsRow {
     pub(crate) fn into_facts(mut self, reader: Reader) -> Result<JobFacts, StoreError> {
-        let (doubts, steps) = read_effects(self.effects.take(), reader)?;
+        let effects = read_effects(self.effects.take(), reader)?;
         Ok(JobFacts {
-            doubts,
-            steps,
+            doubts: effects.doubts,
+            steps: effects.steps,
+            landed: effects.landed,
+            compensated: effects.compensated,
+            unwinding: self.unwinding.take().map(|found| reader.json("unwinding", found)).transpose()?,
             lease: self.lease(reader)?,
             interruption: self.interruption(reader)?,
             head: self.head(reader)?,
@@ -165,6 +169,12 @@ impl FactsRow {
             generation: self.generation.map_or(Generation::NONE, |number| Generation(from_bigint(number))),
             now: self.now.0,
         })
+    }
+
+    /// True where a mutating effect that is not known not to have happened stands uncompensated.
+    pub(crate) fn holds_landed_work(&self, reader: Reader) -> Result<bool, StoreError> {
+        let effects = read_effects(self.effects.clone(), reader)?;
+        Ok(effects.landed > 0 || !effects.doubts.is_empty())
     }
 
     pub(crate) fn head(&self, reader: Reader) -> Result<Head, StoreError> {
@@ -210,24 +220,43 @@ impl FactsRow {
 }
 
 /// The effects of a job, in JSON that the statement composes.
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, Default)]
 struct StoredEffects {
     doubts: Vec<StoredDoubt>,
     in_doubt: u64,
     undecided: u64,
     steps: Vec<EffectRef>,
     to_undo: u64,
+    undeclared_steps: Vec<EffectRef>,
+    undeclared: u64,
+    landed: u64,
+    compensated: u64,
 }
 
-fn read_effects(
-    found: Option<serde_json::Value>,
-    reader: Reader,
-) -> Result<(Doubts, StepsToUndo), StoreError> {
-    let Some(found) = found else { return Ok((Doubts::default(), StepsToUndo::default())) };
-    let found: StoredEffects = reader.json("facts of effects", found)?;
+/// What the facts hold of them.
+struct EffectFacts {
+    doubts: Doubts,
+    steps: StepsToUndo,
+    landed: u64,
+    compensated: u64,
+}
+
+fn read_effects(found: Option<serde_json::Value>, reader: Reader) -> Result<EffectFacts, StoreError> {
+    let found = found.map(|found| reader.json("facts of effects", found)).transpose()?;
+    let mut found: StoredEffects = found.unwrap_or_default();
     let listed = found.doubts.into_iter().map(|doubt| doubt.into_doubt(reader)).collect::<Result<_, _>>()?;
-    let doubts = Doubts { listed, count: found.in_doubt, undecided: found.undecided };
-    Ok((doubts, StepsToUndo { listed: found.steps, count: found.to_undo }))
+    found.steps.truncate(DOUBTS_MAX);
+    Ok(EffectFacts {
+        doubts: Doubts { listed, count: found.in_doubt, undecided: found.undecided },
+        steps: StepsToUndo {
+            listed: found.steps,
+            count: found.to_undo,
+            undeclared: found.undeclared_steps,
+            undeclared_count: found.undeclared,
+        },
+        landed: found.landed,
+        compensated: found.compensated,
+    })
 }
 
 pub(crate) fn read_head(reader: Reader, seq: i64, hash: &[u8]) -> Result<Head, StoreError> {

@@ -10,6 +10,7 @@ use tenure_core::{
     job::State,
     limits::JOB_ENDING_MIN_DIGITS,
     plan::LeaseFacts,
+    unwinding::Unwinding,
 };
 
 use crate::{
@@ -66,6 +67,11 @@ pub struct JobRow {
     pub head_epoch: Epoch,
     /// The head as noted outside the chain when it last concluded.
     pub concluded_head: Option<Head>,
+    /// Why it is being unwound, or was; none: it works forward.
+    pub unwinding: Option<Unwinding>,
+    /// True where a mutating effect that is not known not to have happened stands uncompensated; none: it was listed among
+    /// others, and that was not looked up.
+    pub holds_landed_work: Option<bool>,
 }
 
 /// Which jobs to list.
@@ -93,7 +99,10 @@ impl Store {
     pub async fn read_job(&self, tenant: &Tenant, job: JobId) -> Result<Option<JobRow>, StoreError> {
         let attempted = "reading a job";
         let rows = read_rows(&self.pool, attempted, &[(tenant.clone(), job)]).await?;
-        rows.into_iter().flatten().next().map(|row| into_job(row, Reader(attempted))).transpose()
+        let Some(row) = rows.into_iter().flatten().next() else { return Ok(None) };
+        let holds_landed_work = row.holds_landed_work(Reader(attempted))?;
+        let job = into_job(row, Reader(attempted))?;
+        Ok(Some(JobRow { holds_landed_work: Some(holds_landed_work), ..job }))
     }
 
     /// Reads a page of jobs, newest first.
@@ -176,5 +185,7 @@ fn into_job(row: FactsRow, reader: Reader) -> Result<JobRow, StoreError> {
         cancel_requested: row.cancel_seq.map(from_bigint).map(Seq),
         labels: reader.json("labels", row.labels)?,
         head_epoch: Epoch(from_bigint(row.head_epoch)),
+        unwinding: row.unwinding.map(|found| reader.json("unwinding", found)).transpose()?,
+        holds_landed_work: None,
     })
 }

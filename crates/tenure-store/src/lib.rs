@@ -37,7 +37,7 @@ pub use agent::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
 pub use append::{Append, AppendOutcome, AppendReport, Guard};
 pub use claim::{ClaimOutcome, ClaimRequest, Claimed, Floors};
 pub use connection::{Store, StoreOptions};
-pub use effect::{EffectFilter, EffectPage, EffectRow};
+pub use effect::{EffectFilter, EffectPage, EffectRow, StepToUndo};
 pub use error::StoreError;
 pub use facts::FoundFacts;
 pub use fleet::FleetCount;

@@ -89,7 +89,7 @@ impl RunSpan<'_> {
             KeyValue::new("tenure.end", self.end),
         ]);
         let continues = match self.cause {
-            Cause::Dispatch => None,
+            Cause::Dispatch | Cause::Unwinding { .. } => None,
             Cause::Recovered { previous, .. } => Some(SpanId::of_run(*job, *previous)),
         };
         FinishedSpan {
@@ -111,6 +111,7 @@ const fn cause_word(cause: &Cause) -> &'static str {
     match cause {
         Cause::Dispatch => "dispatch",
         Cause::Recovered { .. } => "recovered",
+        Cause::Unwinding { .. } => "unwinding",
     }
 }
 

@@ -8,7 +8,8 @@
 //!        └──────── perform, probe, done, failed, refused ◀─────────────┘ caller gone: remains are ended, then in doubt
 //! ```
 //!
-//! It decides no doubt that its declaration leaves to a person, and it unwinds nothing.
+//! It decides no doubt that its declaration leaves to a person. Undoing an effect is an effect under a key of its own, in a run
+//! that does nothing else; it is settled as the effect that it undoes is, and its probe is the same, read the other way round.
 //! Neighbours: `run_socket` hands the calls in, `outbox` carries the records, `executor` waits for what was said before it
 //! reports the end of the run.
 
@@ -24,6 +25,7 @@ mod recording;
 mod registry;
 mod remains;
 mod span;
+mod undoing;
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -48,6 +50,7 @@ use self::{
     performance::Performance,
     plan::EffectPlan,
     registry::{CallEnd, Performer, Registry, Role},
+    undoing::UndoFailures,
 };
 use crate::{
     journal::UnaskedKeys,
@@ -57,6 +60,7 @@ use crate::{
 };
 
 pub(crate) use permission::ensure_beginning;
+pub(crate) use undoing::FailedUndo;
 
 /// Words to a caller that it has not heard yet; it is told one at a time.
 const UNHEARD_MAX: usize = 2;
@@ -77,6 +81,7 @@ pub(crate) struct RunEffects {
     /// One for each call that may still add to the outbox.
     saying: TaskTracker,
     in_flight: Arc<Semaphore>,
+    undo_failures: UndoFailures,
 }
 
 impl RunEffects {
@@ -92,6 +97,7 @@ impl RunEffects {
             stop_grace,
             saying: TaskTracker::new(),
             in_flight: Arc::new(Semaphore::new(limits::EFFECTS_IN_FLIGHT_MAX)),
+            undo_failures: UndoFailures::default(),
         })
     }
 
@@ -157,7 +163,8 @@ impl RunEffects {
         saying: TaskTrackerToken,
     ) -> Result<Answer, Stop> {
         let Said::Announce(announced) = caller.hear_first().await? else { return Err(out_of_turn().into()) };
-        let plan = EffectPlan::read(&announced, &self.standing.redactor, self.standing.term.ttl())?;
+        let (standing, phase) = (&self.standing, self.standing.grant.phase);
+        let plan = EffectPlan::read(&announced, &standing.redactor, standing.term.ttl(), phase)?;
         loop {
             self.standing.ensure_speaking()?;
             self.standing.touch();
@@ -194,6 +201,9 @@ impl RunEffects {
         if let Some(remains) = performance.leave() {
             // An error is the end of the runtime, and of everything that it guards.
             let _ = spawn_blocking(move || remains.end()).await;
+        }
+        if plan.key.is_undo() {
+            self.undo_failures.note(&plan.key, &outcome);
         }
         match (&outcome, unheard) {
             (Ok(answer), _) => performer.answer(answer.clone(), plan.digest),

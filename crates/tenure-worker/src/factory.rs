@@ -6,6 +6,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tenure_core::{
     id::{Attach, Epoch, Generation, JobId, Run, Seq, Tenant, Term},
+    record::Phase,
     run_ref::RunRef,
 };
 use tenure_proto::v1::RegisterWorkerResponse;
@@ -91,5 +92,6 @@ pub(crate) fn run_grant(number: u128) -> RunGrant {
         seq: Seq(3),
         trace: None,
         attempt: 1,
+        phase: Phase::Forward,
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use tenure_core::{
     handover::Cause,
     id::{Attach, Generation, Seq, Term},
+    record::Phase,
     run_ref::RunRef,
     trace::{SpanId, TraceContext},
 };
@@ -48,6 +49,8 @@ pub(crate) struct RunGrant {
     /// The job's trace at its admission; none: the coordinator gave none that can be read.
     pub(crate) trace: Option<TraceContext>,
     pub(crate) attempt: u32,
+    /// The direction in which the run works: one that compensates undoes what the job has done, and starts no agent.
+    pub(crate) phase: Phase,
 }
 
 /// What a grant has to bear at this moment.
@@ -78,13 +81,18 @@ pub(crate) enum GrantRefusal {
 impl RunGrant {
     /// Reads a grant.
     pub(crate) fn read(grant: v1::Grant, arrived: BootInstant) -> Result<Self, InvalidField> {
+        let (phase, declaration) = match grant.unwinding {
+            None => (Phase::Forward, grant.declaration),
+            Some(unwinding) => (Phase::Compensating, unwinding.declaration),
+        };
         Ok(Self {
+            phase,
+            declaration,
             run: read_run_ref(grant.run.as_ref())?,
             term: Term(grant.term),
             attach: Attach(grant.attach),
             secret: RunSecret::from_bytes(read_bytes_32("secret", &grant.secret)?),
             agent: grant.agent,
-            declaration: grant.declaration,
             input: grant.input,
             handover: grant.handover,
             brief: grant.brief,

@@ -23,8 +23,8 @@ use tenure_proto::{
     convert::time::write_timestamp,
     status::refusal_to_status,
     v1::{
-        GetRunStatusRequest, GetRunStatusResponse, PerformEffectRequest, PerformEffectResponse,
-        WriteNoteRequest, WriteNoteResponse,
+        GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
+        PerformEffectRequest, PerformEffectResponse, WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
 };
@@ -178,6 +178,20 @@ impl RunService for RunVoice {
         let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
         let answers = self.effects.take_call(request.into_inner(), peer);
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+    }
+
+    async fn get_step_to_undo(
+        &self,
+        _request: Request<GetStepToUndoRequest>,
+    ) -> Result<Response<GetStepToUndoResponse>, Status> {
+        let step = self.effects.read_step_to_undo().await.and_then(|step| match step {
+            Some(step) if step.undo.is_empty() => {
+                Err(self.effects.refuse_step(&step, "there is no command that undoes it"))
+            }
+            other => Ok(other),
+        });
+        step.map(|step| Response::new(GetStepToUndoResponse { step }))
+            .map_err(|refusal| refusal_to_status(&refusal))
     }
 
     async fn get_run_status(

@@ -11,9 +11,10 @@ use std::{
 
 use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tenure_client::run_effect::{CommandEnd, EffectCall};
+use tenure_client::run_effect::{CommandEnd, EffectCall, StepToUndo};
 use tenure_core::{effect::Disposition, limits::EFFECT_PROBE_TIMEOUT, reason::Reason, refusal::Refusal};
 use tokio::{
+    io::AsyncWriteExt as _,
     process::{Child, Command},
     time::{Instant, sleep_until},
 };
@@ -41,6 +42,8 @@ pub(super) struct Execution<'a> {
     pub(super) errors: &'a Errors,
     /// How long its output is waited for once it is gone.
     pub(super) stop_grace: Duration,
+    /// The step that it undoes, of which the command is told.
+    undoes: Option<&'a StepToUndo>,
 }
 
 impl<'a> Execution<'a> {
@@ -50,9 +53,18 @@ impl<'a> Execution<'a> {
         errors: &'a Errors,
         stop_grace: Duration,
     ) -> Self {
-        Self { idempotency_key, traceparent, errors, stop_grace }
+        Self { idempotency_key, traceparent, errors, stop_grace, undoes: None }
+    }
+
+    /// The same of a command that undoes a step.
+    pub(super) fn undoing(self, undoes: Option<&'a StepToUndo>) -> Self {
+        Self { undoes, ..self }
     }
 }
+
+/// The variables that tell a command which effect it undoes, and how a provider knows that.
+const UNDONE_VARIABLE: &str = "TENURE_UNDONE_EFFECT";
+const UNDONE_KEY_VARIABLE: &str = "TENURE_UNDONE_IDEMPOTENCY_KEY";
 
 /// A command that was run, or could not be.
 #[derive(Debug)]
@@ -130,11 +142,14 @@ pub(super) async fn run_command(
         return Err(Failure::usage("an effect without a command"));
     };
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::inherit());
+    command.args(arguments).stdin(if execution.undoes.is_some() { Stdio::piped() } else { Stdio::inherit() });
     let mut running = match Running::start(command, execution) {
         Ok(running) => running,
         Err(error) => return Ok(EndedCommand::not_started(words, &error, execution.errors)),
     };
+    if let Some(step) = execution.undoes {
+        running.feed(step.output.clone());
+    }
     call.report_started(running.group.as_raw_nonzero().get()).await;
     let status = running.wait(call, signals, None).await?;
     let until = Instant::now() + execution.stop_grace;
@@ -212,6 +227,9 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        if let Some(step) = execution.undoes {
+            command.env(UNDONE_VARIABLE, &step.key).env(UNDONE_KEY_VARIABLE, &step.idempotency_key);
+        }
         if !execution.traceparent.is_empty() {
             command.env("TRACEPARENT", execution.traceparent);
         }
@@ -228,6 +246,16 @@ impl Running {
                 released: false,
             }),
             _ => Err(io::Error::other("the command has no pipes")),
+        }
+    }
+
+    /// Lets the command read this; whether it does is its own affair.
+    fn feed(&mut self, input: Bytes) {
+        if let Some(mut stdin) = self.child.stdin.take() {
+            tokio::spawn(async move {
+                // Who does not read is not fed.
+                let _ = stdin.write_all(&input).await;
+            });
         }
     }
 

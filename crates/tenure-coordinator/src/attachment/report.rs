@@ -131,6 +131,7 @@ pub(crate) fn bound_words(end: RunEnd) -> RunEnd {
         RunEnd::HandlerFailed { error, is_final } => {
             RunEnd::HandlerFailed { error: bound_text(&error), is_final }
         }
+        RunEnd::UndoFailed { key, error } => RunEnd::UndoFailed { key, error: bound_text(&error) },
         other => other,
     }
 }

@@ -283,7 +283,10 @@ fn compose_end(memory: &mut RunMemory, turn: Turn<'_>, report: RunReport, facts:
     }
     let ReportBody::End(end, by) = &report.body else { return turn.wait(report) };
     match plan_end(&facts, EndReport::clone(end), by.clone()) {
-        Ok(EndDecision::Write(plan)) => seal_end(memory, turn, report, plan, Some(facts)),
+        Ok(EndDecision::Write(plan)) => {
+            let plan = plan.in_phase(facts.phase());
+            seal_end(memory, turn, report, plan, Some(facts))
+        }
         Ok(EndDecision::Notice { seq, kind }) => {
             answer(report, ReportAnswer::Notice(StandingNotice { seq, kind }))
         }
@@ -364,7 +367,7 @@ fn compose_decision(
             decide.reply.send(Ok(Decided { facts, written: None }));
             return Step::Answered;
         }
-        Ok(Decision::Write(plan)) => plan,
+        Ok(Decision::Write(plan)) => plan.in_phase(facts.phase()),
     };
     match seal_plan(key, &facts, plan, now) {
         Ok(append) => {

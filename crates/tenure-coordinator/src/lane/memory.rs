@@ -11,7 +11,7 @@ use tenure_core::{
     effect::{Disposition, EffectAct, EffectKey},
     id::{Digest, Epoch, Run, Seq},
     plan::JobFacts,
-    record::SealedRecord,
+    record::{Phase, SealedRecord},
 };
 
 use super::work::{JobKey, StandingNotice};
@@ -149,10 +149,12 @@ impl RunMemory {
             return;
         }
         if self.notices == Notices::Unknown {
-            let seq = facts.cancel_requested;
+            let seq = facts.unanswered_cancel();
             self.notices = Notices::Last(seq.map(|seq| StandingNotice { seq, kind: "cancel_requested" }));
         }
-        if self.open_effects == OpenEffects::Unknown && facts.doubts.is_empty() {
+        // An unwinding run is no success, whatever its end: that is decided from facts.
+        let is_forward = facts.phase() == Phase::Forward;
+        if self.open_effects == OpenEffects::Unknown && facts.doubts.is_empty() && is_forward {
             self.open_effects = OpenEffects::Known(BTreeSet::new());
         }
     }

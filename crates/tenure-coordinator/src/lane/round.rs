@@ -154,7 +154,9 @@ impl Lane {
         }
         self.parts.wakes.wake_watchers(key.1);
         match &append.changes.ready {
-            ReadyChange::Insert { not_before: None, .. } => self.parts.wakes.note_ready(),
+            ReadyChange::Insert { not_before: None, .. } | ReadyChange::Replace { .. } => {
+                self.parts.wakes.note_ready();
+            }
             ReadyChange::Insert { not_before: Some(_), .. } | ReadyChange::Keep | ReadyChange::Delete => {}
         }
         if let Some(order) = facts.and_then(|facts| order_for_holder(facts, append)) {

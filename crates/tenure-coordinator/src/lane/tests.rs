@@ -280,6 +280,7 @@ fn running_facts(run: &RunRef) -> JobFacts {
         backoff_first_ms: 1_000,
         backoff_max_ms: 300_000,
         final_exit_codes: Vec::new(),
+        unwind_on_failure: false,
     };
     JobFacts {
         tenant: run.tenant.clone(),
@@ -298,6 +299,9 @@ fn running_facts(run: &RunRef) -> JobFacts {
         interruption: None,
         doubts: Doubts::default(),
         steps: StepsToUndo::default(),
+        landed: 0,
+        compensated: 0,
+        unwinding: None,
         head: head(),
         head_epoch: run.epoch,
         head_at: Timestamp::UNIX_EPOCH,

@@ -33,6 +33,8 @@ pub(crate) fn write_job(row: JobRow) -> v1::Job {
         head_seq: row.head.seq.0,
         head_hash: row.head.hash.0.to_vec().into(),
         next,
+        unwinding_to: row.unwinding.map_or(0, |unwinding| write_state(unwinding.state()).into()),
+        holds_landed_work: row.holds_landed_work,
     }
 }
 

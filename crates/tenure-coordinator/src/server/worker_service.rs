@@ -29,6 +29,7 @@ use super::{
     caller::FleetCaller,
     effects::read_effect,
     steps::read_steps,
+    undo::read_step_to_undo,
 };
 use crate::{
     attachment::{AttachStream, serve_attachment},
@@ -170,6 +171,14 @@ impl WorkerService for Workers {
     ) -> Result<Response<v1::ReadStepsResponse>, Status> {
         let (caller, request): (FleetCaller, _) = open(request)?;
         answer(read_steps(&self.parts, &caller, request)).await
+    }
+
+    async fn read_step_to_undo(
+        &self,
+        request: Request<v1::ReadStepToUndoRequest>,
+    ) -> Result<Response<v1::ReadStepToUndoResponse>, Status> {
+        let (caller, request): (FleetCaller, _) = open(request)?;
+        answer(read_step_to_undo(&self.parts, &caller, request)).await
     }
 
     async fn list_workers(

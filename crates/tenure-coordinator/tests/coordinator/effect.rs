@@ -368,13 +368,13 @@ async fn a_success_with_something_in_doubt_is_set_aside_with_its_result() {
 }
 
 #[tokio::test]
-async fn a_cancel_is_no_cancel_while_something_is_in_doubt_or_would_have_to_be_undone() {
+async fn a_cancel_is_no_cancel_while_something_is_in_doubt_or_nobody_can_undo_it() {
     let fleet = Fleet::start().await;
     let mut worker = Worker::start(&fleet, "w1", 0).await;
     let unnecessary = v1::EffectCompensation::Unnecessary;
-    let undo = v1::EffectCompensation::Undo;
+    let undeclared = v1::EffectCompensation::Unspecified;
     for (compensation, ended, state, because) in [
-        (undo, true, JobState::Quarantined, "not_unwound"),
+        (undeclared, true, JobState::Quarantined, "not_unwound"),
         (unnecessary, true, JobState::Cancelled, ""),
         (unnecessary, false, JobState::Quarantined, "effect_in_doubt"),
     ] {

@@ -113,7 +113,7 @@ pub(crate) static AGENT: &[Key] = &[
     key("output-limit", Kind::Size { min_bytes: 0, max_bytes: OUTPUT_LIMIT_MAX_BYTES }),
     key("input-limit", Kind::Size { min_bytes: 0, max_bytes: VALUE_MAX_BYTES }),
     key("final-exit-codes", Kind::ExitCodes),
-    off_only("unwind-on-failure"),
+    key("unwind-on-failure", Kind::Bool),
     later("repairs", count(0)),
     off_only("in-memory"),
     later("turns", count(1)),

@@ -25,14 +25,18 @@ pub struct Doubts {
     pub undecided: u64,
 }
 
-/// The steps that a cancel has to undo: mutating effects that took effect, after the last pivot, whose undoing is declared
-/// or was never spoken of; by key.
+/// The steps that are to be undone where a job is unwound: mutating effects that took effect, after the last pivot, whose
+/// undoing is declared or was never spoken of, and that were not undone yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StepsToUndo {
-    /// The first of them, at most `limits::DOUBTS_MAX`.
+    /// The first of them, at most `limits::DOUBTS_MAX`: the one that landed last comes first.
     pub listed: Vec<EffectRef>,
     /// How many there are in all.
     pub count: u64,
+    /// The first of those whose undoing was never spoken of, in the same order.
+    pub undeclared: Vec<EffectRef>,
+    /// How many of all those are.
+    pub undeclared_count: u64,
 }
 
 /// An effect as a record names it.

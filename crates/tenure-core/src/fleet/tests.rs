@@ -45,7 +45,7 @@ stop-grace = "5s"
 output-limit = "1 MiB"
 input-limit = "64 KiB"
 final-exit-codes = [65, 66]
-unwind-on-failure = false
+unwind-on-failure = true
 recovery = { policy = "manual", max-attempts = 5, backoff = { first = "2s", max = "1m" } }
 limits = { deadline = "2h", hops = 4 }
 workspace = { kind = "none" }
@@ -88,6 +88,7 @@ fn an_agents_own_recovery_goes_before_the_tenants_and_that_before_the_built_in_o
     assert_eq!((policy.max_attempts, policy.max_losses), (5, 3));
     assert_eq!((policy.backoff_first_ms, policy.backoff_max_ms), (2_000, 60_000));
     assert_eq!(policy.final_exit_codes, [65, 66]);
+    assert!(policy.unwind_on_failure);
     let plain = declare("schema = 1\n[agents.a]\ncommand = [\"a\"]\n").recovery_policy(None);
     assert_eq!((plain.policy, plain.max_attempts, plain.max_losses), (Policy::Automatic, 2, 10));
 }
@@ -236,7 +237,6 @@ fn what_does_not_exist_yet_is_refused_by_name() {
         "limits = { budget = \"5.00\" }",
         "limits = { runs = 64 }",
         "concurrency = 4",
-        "unwind-on-failure = true",
     ];
     let mut answers = String::new();
     for key in keys {

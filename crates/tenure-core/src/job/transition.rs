@@ -19,6 +19,7 @@ pub fn apply(state: State, event: Event) -> Result<State, Refusal> {
         Event::Readied => after_readying(state),
         Event::Suspended => after_suspension(state),
         Event::Woken => after_wake(state),
+        Event::Unwinding => after_unwinding(state),
         Event::Concluded(outcome) => after_conclusion(state, outcome),
         Event::Asked(verb) => return after_verb(state, verb),
     };
@@ -112,9 +113,24 @@ const fn after_wake(state: State) -> Option<State> {
     }
 }
 
+/// Whatever is not sealed can be undone, and what was ready for a run is ready for another.
+const fn after_unwinding(state: State) -> Option<State> {
+    match state {
+        State::Ready
+        | State::Running
+        | State::Suspended
+        | State::Interrupted
+        | State::Failed
+        | State::Exhausted
+        | State::Withheld
+        | State::Quarantined => Some(State::Ready),
+        State::Succeeded | State::Cancelled | State::Abandoned | State::Expired => None,
+    }
+}
+
 /// Which verdicts a state admits. Only a run can succeed; only retention lets something expire; what waits can still meet
 /// its deadline; a settlement can find an interrupted job out of attempts, or in doubt; a cancel can find a doubt, or what
-/// it cannot undo, in whatever it is asked about.
+/// it cannot undo, in whatever it is asked about; what was set aside is judged again once the doubt is answered.
 const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
     let admitted = match state {
         State::Running => match outcome {
@@ -152,13 +168,8 @@ const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
             | Outcome::Expired => false,
         },
         State::Quarantined => match outcome {
-            Outcome::Quarantined | Outcome::Abandoned => true,
-            Outcome::Succeeded
-            | Outcome::Failed
-            | Outcome::Exhausted
-            | Outcome::Withheld
-            | Outcome::Cancelled
-            | Outcome::Expired => false,
+            Outcome::Failed | Outcome::Quarantined | Outcome::Cancelled | Outcome::Abandoned => true,
+            Outcome::Succeeded | Outcome::Exhausted | Outcome::Withheld | Outcome::Expired => false,
         },
         State::Succeeded | State::Cancelled | State::Abandoned | State::Expired => false,
     };

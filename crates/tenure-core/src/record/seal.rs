@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{Draft, Phase, Record, RecordKind, SaltedValue};
+use super::{Draft, Record, RecordKind, SaltedValue};
 use crate::{
     chain::Head,
     effect::EffectMark,
@@ -128,7 +128,7 @@ fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Resu
         epoch: header.epoch,
         run: header.run,
         step: None,
-        phase: Phase::Forward,
+        phase: draft.phase,
         case: None,
         at,
         kind: draft.kind,

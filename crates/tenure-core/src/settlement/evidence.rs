@@ -88,7 +88,8 @@ fn settle_reported(
     if healthy {
         return interrupt(facts, gone, &Interruption::WorkerLost, Child::Gone, true);
     }
-    match find_final_failure(facts, &end).filter(|_| facts.cancel_requested.is_none()) {
+    let is_forward = facts.cancel_requested.is_none() && facts.unwinding.is_none();
+    match find_final_failure(facts, &end).filter(|_| is_forward) {
         Some(why) => fail_for_good(facts, next_epoch(facts), gone, &why),
         None => interrupt(facts, gone, &end.interruption(), Child::Gone, false),
     }
@@ -106,7 +107,7 @@ fn settle_disowned(facts: &JobFacts, lease: &LeaseFacts, records: &[Record]) -> 
         of_epoch: lease.run_epoch,
         reason: format!("worker {} does not hold it", lease.worker),
     });
-    if facts.cancel_requested.is_some() {
+    if facts.unanswered_cancel().is_some() {
         return cancel(facts, epoch, vec![released]);
     }
     let state = job::apply(facts.state, Event::Readied)?;

@@ -15,7 +15,13 @@ use crate::{
     record::{Draft, RecordKind},
     recovery::{self, Child, Denial, Interruption, Pays, Restart},
     refusal::Refusal,
-    settlement::{cancel, conclude, next_epoch, quarantine::quarantine_doubts, run_epoch},
+    settlement::{
+        cancel, conclude, next_epoch,
+        quarantine::quarantine_doubts,
+        run_epoch,
+        unwinding::{conclude_unwound, fail, give_up, judge_unwinding},
+    },
+    unwinding::Unwinding,
 };
 
 /// What becomes of a job whose run ended without a verdict.
@@ -34,6 +40,10 @@ pub enum Judgement {
     /// Effects are in doubt that another run could not settle, or that a verdict would have to leave; what it would have
     /// become.
     Quarantined(State),
+    /// Its undoing is over: it gets the verdict that it was unwound for.
+    Unwound,
+    /// Its undoing goes no further without a person.
+    NotUnwound,
 }
 
 /// Judges an interruption: a standing cancel (once the child is gone), the rule of recovery, the deadline, the hops, the
@@ -58,7 +68,9 @@ fn weigh_doubts(facts: &JobFacts, child: Child, judgement: Judgement) -> Judgeme
         | Judgement::Exhausted(..)
         | Judgement::OutOfAttempts(_)
         | Judgement::Cancelled
-        | Judgement::Quarantined(_) => return judgement,
+        | Judgement::Quarantined(_)
+        | Judgement::Unwound
+        | Judgement::NotUnwound => return judgement,
     };
     match child {
         Child::Gone => Judgement::Quarantined(instead_of),
@@ -67,6 +79,9 @@ fn weigh_doubts(facts: &JobFacts, child: Child, judgement: Judgement) -> Judgeme
 }
 
 fn judge_run(facts: &JobFacts, interruption: &Interruption, child: Child, healthy: bool) -> Judgement {
+    if facts.unwinding.is_some() {
+        return judge_unwinding(facts, interruption, child, healthy);
+    }
     if facts.cancel_requested.is_some() && child == Child::Gone {
         return Judgement::Cancelled;
     }
@@ -140,7 +155,7 @@ pub fn plan_denial(facts: &JobFacts) -> Result<Decision, Refusal> {
 
 /// A restart: the next attempt, after a pause that depends on the interruption and on how many restarts of its kind were
 /// granted before; without one at once. At most half of what remains of the deadline is spent on waiting.
-fn grant_restart(facts: &JobFacts, pays: Pays, after: Option<(&Interruption, u32)>) -> Restart {
+pub(super) fn grant_restart(facts: &JobFacts, pays: Pays, after: Option<(&Interruption, u32)>) -> Restart {
     let attempt = facts.attempts.saturating_add(facts.losses).saturating_add(2);
     let not_before =
         after.and_then(|(interruption, granted)| pause_until(facts, interruption, granted, attempt));
@@ -165,8 +180,13 @@ pub(super) fn pause_for(facts: &JobFacts, pause: Duration) -> Option<Timestamp> 
     Some(deadline::add(facts.now, Duration::from_millis(pause_ms)))
 }
 
+/// Undoing meets no ceiling.
 const fn session_deadline(facts: &JobFacts) -> Deadline {
-    Deadline::new(facts.started_at, facts.deadline_at)
+    let deadline_at = match facts.unwinding {
+        None => facts.deadline_at,
+        Some(_) => None,
+    };
+    Deadline::new(facts.started_at, deadline_at)
 }
 
 /// The plan of a judgement about a run that is being settled: after the drafts that prove what is known of the child come
@@ -188,7 +208,9 @@ pub fn carry_out(
         | Judgement::OutOfAttempts(_)
         | Judgement::Exhausted(..)
         | Judgement::Cancelled
-        | Judgement::Quarantined(_) => None,
+        | Judgement::Quarantined(_)
+        | Judgement::Unwound
+        | Judgement::NotUnwound => None,
     };
     drafts.push(Draft::bare(RecordKind::RunInterrupted {
         of_epoch: run_epoch(facts),
@@ -246,7 +268,7 @@ fn follow(
         Judgement::OutOfAttempts(denial) => {
             drafts.push(Draft::bare(RecordKind::RecoveryDenied { denial }));
             let detail = format!("{}, and {denial}", interruption.sentence());
-            conclude(facts, epoch, drafts, Outcome::Failed, Some(interruption.failure_reason()), &detail)
+            fail(facts, epoch, drafts, interruption.failure_reason(), &detail)
         }
         Judgement::Exhausted(refusal, limit) => {
             let detail = format!("{}, and {refusal}", interruption.sentence());
@@ -254,6 +276,16 @@ fn follow(
         }
         Judgement::Cancelled => cancel(facts, epoch, drafts),
         Judgement::Quarantined(instead_of) => quarantine_doubts(facts, epoch, drafts, instead_of, None),
+        Judgement::Unwound => conclude_unwound(facts, unwinding_of(facts), epoch, drafts),
+        Judgement::NotUnwound => give_up(facts, unwinding_of(facts), epoch, drafts, None),
+    }
+}
+
+/// Only a job that is unwound is judged so.
+const fn unwinding_of(facts: &JobFacts) -> &Unwinding {
+    match &facts.unwinding {
+        Some(unwinding) => unwinding,
+        None => &Unwinding::Cancelled,
     }
 }
 
@@ -285,6 +317,7 @@ fn make_ready(
 ) -> Result<Plan, Refusal> {
     let state = job::apply(facts.state, Event::Readied)?;
     let (attempts, losses, hops) = match restart.pays {
+        Pays::Attempt if facts.unwinding.is_some() => (1, 0, 0),
         Pays::Attempt => (1, 0, 1),
         Pays::Loss => (0, 1, 0),
         Pays::Nothing => (1, 0, 0),
@@ -298,10 +331,10 @@ fn make_ready(
         hops_left: Some(facts.hops_left.saturating_sub(hops)),
         ..JobChange::default()
     };
-    let cause = Cause::Recovered {
-        previous: facts.run,
-        interruption: interruption.clone(),
-        attempt: restart.attempt,
+    let attempt = restart.attempt;
+    let cause = match &facts.unwinding {
+        Some(unwinding) => Cause::Unwinding { instead_of: unwinding.state(), attempt },
+        None => Cause::Recovered { previous: facts.run, interruption: interruption.clone(), attempt },
     };
     let ready = ReadyChange::Insert { cause, not_before: restart.not_before };
     Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready } })

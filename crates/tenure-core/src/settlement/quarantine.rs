@@ -1,7 +1,7 @@
 //! Verdicts that effects stand in the way of. A job is never called succeeded, failed or cancelled while a mutating effect is
-//! in doubt, nor cancelled while something that took effect would have to be undone: it is set aside, and says what it
+//! in doubt, nor cancelled while something that took effect could not be undone: it is set aside, and says what it
 //! would have become. What it returned is kept. Exhausted is no such verdict: it leaves the job open, and whoever goes on
-//! meets the doubt. Neighbours: `judgement` and `run_end` ask, `effect` says what a doubt is.
+//! meets the doubt. Neighbours: `judgement`, `run_end` and `unwinding` ask, `effect` says what a doubt is.
 
 use crate::{
     effect::{EffectKey, EffectRef},
@@ -10,12 +10,13 @@ use crate::{
     plan::{JobFacts, Plan},
     record::{Draft, RecordKind, SaltedValue},
     refusal::Refusal,
-    settlement::conclude_with,
+    settlement::{conclude_with, unwinding::give_up},
+    unwinding::Unwinding,
 };
 
 /// The reason of a job that is set aside because of effects in doubt.
 pub const EFFECT_IN_DOUBT: &str = "effect_in_doubt";
-/// The reason of a job that was cancelled and is set aside because what took effect was not undone.
+/// The reason of a job that is set aside because what took effect was not undone.
 pub const NOT_UNWOUND: &str = "not_unwound";
 
 /// A verdict about a job.
@@ -28,6 +29,14 @@ pub(super) struct Verdict<'a> {
     pub(super) detail: &'a str,
     /// What the run left as its result.
     pub(super) result: Option<SaltedValue>,
+}
+
+impl<'a> Verdict<'a> {
+    /// The one that an unwinding ends with.
+    pub(super) fn of(unwinding: &'a Unwinding) -> Self {
+        let (reason, detail) = unwinding.failure().unzip();
+        Self { outcome: unwinding.outcome(), reason, detail: detail.unwrap_or_default(), result: None }
+    }
 }
 
 /// The plan of a verdict that holds only where nothing is in doubt; otherwise the job is set aside.
@@ -44,28 +53,26 @@ pub(super) fn conclude_undoubted(
     quarantine_doubts(facts, epoch, drafts, instead_of, verdict.result)
 }
 
-/// The plan of a cancel whose job has no child left: what took effect would have to be undone first.
-///
-/// # Errors
-/// The job's state does not admit it.
-pub fn cancel(facts: &JobFacts, epoch: Epoch, drafts: Vec<Draft>) -> Result<Plan, Refusal> {
-    if facts.steps.count == 0 || !facts.doubts.is_empty() {
-        let verdict = Verdict { outcome: Outcome::Cancelled, reason: None, detail: "", result: None };
-        return conclude_undoubted(facts, epoch, drafts, verdict);
+/// The plan of a job that is set aside because something that took effect was not undone; the effects are those that a
+/// person has to look at.
+pub(super) fn set_aside_not_unwound(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    (effects, count): (Vec<EffectRef>, u64),
+    unwinding: &Unwinding,
+    why: &str,
+) -> Result<Plan, Refusal> {
+    let keys = name_keys(effects.iter().map(|step| &step.key), count);
+    let instead_of = unwinding.state();
+    let detail =
+        format!("it would have become {instead_of}, and what took effect was not undone: {keys}; {why}");
+    let aside = Aside { effects, count, instead_of, reason: NOT_UNWOUND, detail: &detail, result: None };
+    let mut plan = set_aside(facts, epoch, drafts, aside)?;
+    if let Some(job) = &mut plan.changes.job {
+        job.unwinding = Some(unwinding.clone());
     }
-    let keys = name_keys(facts.steps.listed.iter().map(|step| &step.key), facts.steps.count);
-    let detail = format!(
-        "it was cancelled, and what took effect was not undone: {keys}; this release does not unwind yet, so undo it by hand"
-    );
-    let aside = Aside {
-        effects: facts.steps.listed.clone(),
-        count: facts.steps.count,
-        instead_of: State::Cancelled,
-        reason: NOT_UNWOUND,
-        detail: &detail,
-        result: None,
-    };
-    set_aside(facts, epoch, drafts, aside)
+    Ok(plan)
 }
 
 /// The plan of a job that is set aside because of the effects that are in doubt.
@@ -76,6 +83,9 @@ pub(super) fn quarantine_doubts(
     instead_of: State,
     result: Option<SaltedValue>,
 ) -> Result<Plan, Refusal> {
+    if let Some(unwinding) = &facts.unwinding {
+        return give_up(facts, unwinding, epoch, drafts, None);
+    }
     let doubts = &facts.doubts;
     let keys = name_keys(doubts.listed.iter().map(|doubt| &doubt.key), doubts.count);
     let detail =

@@ -3,7 +3,7 @@
 use crate::{
     effect::EffectKey,
     id::{Epoch, Seq, WorkerName},
-    job::{Outcome, State},
+    job::State,
     plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
     principal::Principal,
     record::{Draft, RecordKind, SaltedValue},
@@ -12,7 +12,8 @@ use crate::{
     settlement::{
         cancel, carry_out, draft_conclusion, judge,
         judgement::{conclude_at_limit, judge_deadline},
-        quarantine::{Verdict, conclude_undoubted, quarantine_doubts},
+        quarantine::quarantine_doubts,
+        unwinding::{fail, settle_unwinding},
     },
 };
 
@@ -51,6 +52,15 @@ pub enum RunEnd {
     },
     /// Its handler ended because its next step or effect was refused: the session's deadline is reached.
     DeadlineReached,
+    /// It undid what the job has done, and found nothing more to undo.
+    Unwound,
+    /// A step could not be undone.
+    UndoFailed {
+        /// The key of the undoing.
+        key: EffectKey,
+        /// What it said, for a person.
+        error: String,
+    },
 }
 
 /// A holder's report that its run is over.
@@ -115,7 +125,7 @@ pub fn plan_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<En
         let held_by = live.map(|lease| lease.worker.clone());
         return Ok(EndDecision::Fenced { held_by, epoch: facts.head_epoch });
     }
-    if let Some(seq) = facts.cancel_requested.filter(|seq| *seq > report.last_notice) {
+    if let Some(seq) = facts.unanswered_cancel().filter(|seq| *seq > report.last_notice) {
         return Ok(EndDecision::Notice { seq, kind: "cancel_requested" });
     }
     let output_chunks = report.output_chunks;
@@ -156,6 +166,9 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
     let epoch = report.epoch;
     let proof = proof_of(&report.end);
     let gone = Draft::bare(RecordKind::ChildGone { of_epoch: epoch, proof, by });
+    if let Some(unwinding) = &facts.unwinding {
+        return settle_unwinding(facts, unwinding, epoch, vec![gone], report.end);
+    }
     if facts.cancel_requested.is_some() {
         return cancel(facts, epoch, vec![gone]);
     }
@@ -193,7 +206,9 @@ const fn proof_of(end: &RunEnd) -> GoneProof {
         | RunEnd::Cancel
         | RunEnd::ContactLost
         | RunEnd::HandlerFailed { .. }
-        | RunEnd::DeadlineReached => GoneProof::Observed,
+        | RunEnd::DeadlineReached
+        | RunEnd::Unwound
+        | RunEnd::UndoFailed { .. } => GoneProof::Observed,
     }
 }
 
@@ -214,7 +229,9 @@ pub(super) fn find_final_failure(facts: &JobFacts, end: &RunEnd) -> Option<Strin
         | RunEnd::NotStarted { .. }
         | RunEnd::ContactLost
         | RunEnd::HandlerFailed { is_final: false, .. }
-        | RunEnd::DeadlineReached => None,
+        | RunEnd::DeadlineReached
+        | RunEnd::Unwound
+        | RunEnd::UndoFailed { .. } => None,
     }
 }
 
@@ -225,8 +242,7 @@ pub(super) fn fail_for_good(
     drafts: Vec<Draft>,
     why: &str,
 ) -> Result<Plan, Refusal> {
-    let verdict = Verdict { outcome: Outcome::Failed, reason: Some("execution"), detail: why, result: None };
-    conclude_undoubted(facts, epoch, drafts, verdict)
+    fail(facts, epoch, drafts, "execution", why)
 }
 
 impl RunEnd {
@@ -240,6 +256,12 @@ impl RunEnd {
             Self::Signal(signal) => crashed(None, Some(signal), None, None),
             Self::NotStarted { reason } => crashed(None, None, Some(reason), None),
             Self::HandlerFailed { error, .. } => crashed(None, None, None, Some(error)),
+            Self::Unwound => {
+                crashed(None, None, None, Some("it ended with something left to undo".to_owned()))
+            }
+            Self::UndoFailed { key, error } => {
+                crashed(None, None, None, Some(format!("{key} failed: {error}")))
+            }
             Self::OwnTimeout { limit_ms } => Interruption::TimedOut { idle: false, limit_ms },
             Self::IdleTimeout { limit_ms } => Interruption::TimedOut { idle: true, limit_ms },
             Self::Cancel | Self::ContactLost | Self::DeadlineReached => Interruption::LostContact,

@@ -52,6 +52,7 @@ fn job(plan: &Plan) -> JobChange {
 fn cause(plan: &Plan) -> Option<(Cause, Option<jiff::Timestamp>)> {
     match plan.changes.ready.clone() {
         ReadyChange::Insert { cause, not_before } => Some((cause, not_before)),
+        ReadyChange::Replace { cause } => Some((cause, None)),
         ReadyChange::Keep | ReadyChange::Delete => None,
     }
 }
@@ -446,9 +447,10 @@ fn a_success_that_is_set_aside_keeps_its_result_and_says_what_is_in_doubt() {
 }
 
 #[test]
-fn a_cancel_that_would_have_to_undo_something_is_set_aside_and_names_it() {
+fn a_cancel_of_what_nobody_can_undo_is_set_aside_and_names_it() {
     let step = |key: &str| EffectRef { key: key.parse().unwrap(), attempt: 1 };
-    let steps = StepsToUndo { listed: ["a", "b", "c", "d"].map(step).to_vec(), count: 21 };
+    let listed = ["a", "b", "c", "d"].map(step).to_vec();
+    let steps = StepsToUndo { undeclared: listed.clone(), undeclared_count: 21, listed, count: 21 };
     let waiting = JobFacts { steps: steps.clone(), ..facts(State::Ready) };
     let plan = cancel(&waiting, Epoch(1), Vec::new()).unwrap();
     insta::assert_snapshot!(show("a cancel with steps to undo", &plan));
@@ -512,8 +514,11 @@ proptest! {
         prop_assert_eq!(cause(&plan).is_some(), state == State::Ready);
         prop_assert_eq!(plan.changes.lease == LeaseChange::Delete, proved);
         prop_assert!(state != State::Ready || proved, "restarted beside a child that may live");
-        let held_up = !facts.doubts.is_empty() || facts.steps.count > 0;
-        let cancelled = if held_up { State::Quarantined } else { State::Cancelled };
+        let cancelled = match (facts.doubts.is_empty(), facts.steps.count) {
+            (false, _) => State::Quarantined,
+            (true, 0) => State::Cancelled,
+            (true, _) => State::Ready,
+        };
         prop_assert!(!(facts.cancel_requested.is_some() && proved) || state == cancelled);
         let verdict = matches!(state, State::Succeeded | State::Failed | State::Cancelled);
         prop_assert!(!verdict || facts.doubts.is_empty(), "a verdict beside a doubt");

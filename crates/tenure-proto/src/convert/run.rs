@@ -10,6 +10,7 @@ use tenure_core::{
 
 use super::{
     InvalidField,
+    effect::read_effect_key,
     id::{read_job_id, read_tenant},
     require,
     time::{read_duration, write_duration},
@@ -68,6 +69,10 @@ pub fn write_run_end(end: &RunEnd) -> v1::RunEnd {
             How::HandlerFailed(v1::HandlerFailed { error: error.clone(), is_final: *is_final })
         }
         RunEnd::DeadlineReached => How::DeadlineReached(v1::DeadlineObserved {}),
+        RunEnd::Unwound => How::Unwound(v1::Unwound {}),
+        RunEnd::UndoFailed { key, error } => {
+            How::UndoFailed(v1::UndoFailed { key: key.to_string(), error: error.clone() })
+        }
     };
     v1::RunEnd { how: Some(how) }
 }
@@ -94,6 +99,10 @@ pub fn read_run_end(given: Option<v1::RunEnd>) -> Result<RunEnd, InvalidField> {
             Ok(RunEnd::HandlerFailed { error, is_final })
         }
         How::DeadlineReached(v1::DeadlineObserved {}) => Ok(RunEnd::DeadlineReached),
+        How::Unwound(v1::Unwound {}) => Ok(RunEnd::Unwound),
+        How::UndoFailed(v1::UndoFailed { key, error }) => {
+            Ok(RunEnd::UndoFailed { key: read_effect_key("end.undo_failed.key", &key)?, error })
+        }
     }
 }
 
@@ -118,6 +127,8 @@ mod tests {
             RunEnd::ContactLost,
             RunEnd::HandlerFailed { error: "no such mailbox".into(), is_final: true },
             RunEnd::DeadlineReached,
+            RunEnd::Unwound,
+            RunEnd::UndoFailed { key: "undo:git/push".parse().unwrap(), error: "no route".into() },
         ] {
             assert_eq!(read_run_end(Some(write_run_end(&end))), Ok(end));
         }

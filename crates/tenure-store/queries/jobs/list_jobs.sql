@@ -40,6 +40,7 @@ SELECT
     f.lease_fencing AS "lease_fencing!",
     f.not_before AS "not_before?: _",
     f.interruption_bytes AS "interruption_bytes?",
+    f.unwinding,
     NULL::jsonb AS "effects?",
     NULL::bigint AS "generation?",
     statement_timestamp() AS "now!: _"

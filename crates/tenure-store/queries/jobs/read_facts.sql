@@ -2,7 +2,8 @@
 -- names, or not at all; on another timeline than was noted no generation is the present one. Of the effects that mutate: those in doubt ($4 of them,
 -- those first that only a person can decide, and how many in all; an attempt in doubt is
 -- the last under its key, because no other may follow it), how many of them only a person can decide, and those that took
--- effect and that a cancel would have to undo: what was done before the last pivot stays. Indexes: the primary keys behind
+-- effect and are to be undone where the job is unwound, the last to land first: what was done before the last pivot stays,
+-- and so does what was undone, whose undoing took effect under a key of its own. Indexes: the primary keys behind
 -- `job_facts` and that of `effects`, job by job (LIMIT 1 keeps the planner from another order).
 SELECT
     a.no AS "no!",
@@ -43,6 +44,7 @@ SELECT
     f.lease_fencing AS "lease_fencing!",
     f.not_before AS "not_before?: _",
     f.interruption_bytes AS "interruption_bytes?",
+    f.unwinding,
     e.effects AS "effects?",
     (SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()) AS "generation?",
     statement_timestamp() AS "now!: _"
@@ -53,7 +55,8 @@ CROSS JOIN LATERAL (
         f.attempts, f.losses, f.hops_left, f.priority, f.labels, f.recovery, f.submitted_at, f.cancel_seq,
         f.concluded_seq, f.concluded_hash, f.started_at, f.deadline_at, f.head_seq, f.head_hash, f.head_epoch,
         f.head_at, f.head_kind, f.lease_epoch, f.lease_run_epoch, f.lease_worker, f.lease_term, f.lease_granted_at,
-        f.lease_released_at, f.lease_term_closed, f.lease_fencing, f.not_before, f.interruption_bytes
+        f.lease_released_at, f.lease_term_closed, f.lease_fencing, f.not_before, f.interruption_bytes,
+        f.unwinding
     FROM job_facts AS f
     WHERE f.tenant = a.tenant AND f.job = a.job
     LIMIT 1
@@ -71,32 +74,53 @@ CROSS JOIN LATERAL (
             ) ORDER BY m.place) FILTER (WHERE m.in_doubt AND m.place <= $4), '[]'),
             'in_doubt', count(m.key) FILTER (WHERE m.in_doubt),
             'undecided', count(m.key) FILTER (WHERE m.in_doubt AND m.undecided),
-            'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.place)
+            'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.outcome_seq DESC)
                 FILTER (WHERE m.to_undo AND m.place <= $4), '[]'),
-            'to_undo', count(m.key) FILTER (WHERE m.to_undo)
+            'to_undo', count(m.key) FILTER (WHERE m.to_undo),
+            'undeclared_steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt)
+                ORDER BY m.outcome_seq DESC) FILTER (WHERE m.to_undo AND m.undeclared AND m.place <= $4), '[]'),
+            'undeclared', count(m.key) FILTER (WHERE m.to_undo AND m.undeclared),
+            'landed', count(m.key) FILTER (WHERE m.landed AND NOT m.compensated AND NOT m.undoes),
+            'compensated', count(m.key) FILTER (WHERE m.compensated)
         ) END AS effects
     FROM (
         SELECT
             n.tenant, n.job, n.key, n.attempt, n.state, n.disposition, n.recovery, n.mutates, n.request, n.run,
-            n.announced_seq, n.in_doubt, n.undecided, n.to_undo,
-            row_number() OVER (PARTITION BY n.in_doubt, n.to_undo ORDER BY n.undecided DESC, n.key) AS place
+            n.announced_seq, n.outcome_seq, n.in_doubt, n.undecided, n.to_undo, n.undeclared, n.landed, n.undoes,
+            n.compensated,
+            row_number() OVER (
+                PARTITION BY n.in_doubt, n.to_undo, n.undeclared
+                ORDER BY n.undecided DESC, CASE WHEN n.to_undo THEN n.outcome_seq END DESC, n.key
+            ) AS place
         FROM (
             SELECT
-                e.tenant, e.job, e.key, e.attempt, e.state, e.disposition, e.recovery, e.mutates, e.request, e.run,
-                e.announced_seq,
-                e.state = 'started' OR e.disposition IS NOT DISTINCT FROM 'in_doubt' AS in_doubt,
-                CASE e.state
-                    WHEN 'started' THEN e.recovery = 'ask'
-                    WHEN 'failed' THEN e.disposition = 'in_doubt' AND e.recovery <> 'probe'
-                    ELSE e.disposition IS NOT DISTINCT FROM 'in_doubt'
-                END AS undecided,
-                (e.state = 'done' OR e.disposition IS NOT DISTINCT FROM 'landed')
-                    AND e.compensation IN ('undeclared', 'undo')
-                    AND e.outcome_seq > coalesce(max(e.outcome_seq) FILTER (
-                        WHERE e.compensation = 'pivot' AND (e.state = 'done' OR e.disposition = 'landed')
+                o.tenant, o.job, o.key, o.attempt, o.state, o.disposition, o.recovery, o.mutates, o.request, o.run,
+                o.announced_seq, o.outcome_seq, o.in_doubt, o.undecided, o.landed, o.undoes, o.compensated,
+                o.compensation = 'undeclared' AS undeclared,
+                o.landed AND NOT o.compensated AND o.compensation IN ('undeclared', 'undo')
+                    AND o.outcome_seq > coalesce(max(o.outcome_seq) FILTER (
+                        WHERE o.landed AND o.compensation = 'pivot'
                     ) OVER (), 0) AS to_undo
-            FROM effects AS e
-            WHERE e.tenant = a.tenant AND e.job = a.job AND e.mutates
+            FROM (
+                SELECT
+                    e.tenant, e.job, e.key, e.attempt, e.state, e.disposition, e.recovery, e.mutates, e.request, e.run,
+                    e.announced_seq, e.outcome_seq, e.compensation,
+                    e.state = 'started' OR e.disposition IS NOT DISTINCT FROM 'in_doubt' AS in_doubt,
+                    CASE e.state
+                        WHEN 'started' THEN e.recovery = 'ask'
+                        WHEN 'failed' THEN e.disposition = 'in_doubt' AND e.recovery <> 'probe'
+                        ELSE e.disposition IS NOT DISTINCT FROM 'in_doubt'
+                    END AS undecided,
+                    e.state = 'done' OR e.disposition IS NOT DISTINCT FROM 'landed' AS landed,
+                    starts_with(e.key, 'undo:') AS undoes,
+                    e.compensation = 'undo' AND (e.state = 'done' OR e.disposition IS NOT DISTINCT FROM 'landed') AND (
+                        SELECT count(u.attempt) FROM effects AS u
+                        WHERE u.tenant = e.tenant AND u.job = e.job AND u.key = 'undo:' || e.key
+                            AND (u.state = 'done' OR u.disposition = 'landed')
+                    ) > 0 AS compensated
+                FROM effects AS e
+                WHERE e.tenant = a.tenant AND e.job = a.job AND e.mutates
+            ) AS o
         ) AS n
     ) AS m
 ) AS e

@@ -1,7 +1,7 @@
 -- Writes a batch of appends, and with each everything that follows from it in the derived rows.
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
--- about effects ($38 … $53, and $54 how many a job may have); both name it by its number. An append is admitted where the timeline and the writer's
+-- about effects ($38 … $53, and $54 how many a job may have); $55 belongs to the first. Both name it by its number. An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):
 --   0 a first announcement: nothing stands under the key        1 a further one: the attempt before did not happen
@@ -12,7 +12,7 @@
 -- Races: whoever else writes to the same job takes the next position too, and the primary key of `journal` settles it: the
 -- loser waits for the winner's commit and fails as a whole with a unique violation. So the guard may be judged by this
 -- statement's snapshot: whatever would make it untrue takes a position. Everything derived waits for
--- what the insert returned. Locks are taken in one order (ready rows to be deleted, positions, then rows that
+-- what the insert returned. Locks are taken in one order (ready rows to be deleted or changed, positions, then rows that
 -- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock. Whatever is written
 -- about an effect has a position of its job, so what stands of it may be judged by the snapshot too.
 --
@@ -25,16 +25,16 @@ asked AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.generation, a.guard, a.guard_epoch, a.head_seq, a.head_hash, a.last_epoch,
         a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts,
-        a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
+        a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash, a.unwinding
     FROM unnest(
         $1::bigint[], $2::text[], $3::uuid[], $4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bytea[],
         $9::bigint[], $10::smallint[], $11::smallint[], $12::jsonb[], $13::timestamptz[], $14::boolean[],
         $15::text[], $16::text[], $17::text[], $18::integer[], $19::integer[], $20::integer[], $21::bigint[],
-        $22::bigint[], $23::bytea[]
+        $22::bigint[], $23::bytea[], $55::jsonb[]
     ) AS a (
         no, tenant, job, generation, guard, guard_epoch, head_seq, head_hash, last_epoch, lease_change, ready_change,
         cause, not_before, changes_job, state, reason, detail, attempts, losses, hops_left, cancel_seq,
-        concluded_seq, concluded_hash
+        concluded_seq, concluded_hash, unwinding
     )
 ),
 -- A claim locks ready rows before it takes positions; so does this, or the two could wait for each other.
@@ -42,7 +42,7 @@ unqueued AS MATERIALIZED (
     SELECT r.tenant, r.job
     FROM ready AS r
     JOIN asked AS a ON a.tenant = r.tenant AND a.job = r.job
-    WHERE a.ready_change = 2
+    WHERE a.ready_change IN (2, 3)
     ORDER BY r.tenant, r.job
     FOR UPDATE OF r
 ),
@@ -90,11 +90,12 @@ barred AS MATERIALIZED (
         )
     END IS NOT TRUE
 ),
--- A job has at most $54 attempts at effects, give or take one batch: what is decided from all of them stays bounded.
+-- A job has at most $54 attempts at effects, give or take one batch: what is decided from all of them stays bounded. What
+-- they have done can be undone all the same.
 full_up AS MATERIALIZED (
     SELECT m.no
     FROM said AS m
-    WHERE m.state = 'started' AND (
+    WHERE m.state = 'started' AND NOT starts_with(m.key, 'undo:') AND (
         SELECT count(l.attempt) FROM (
             SELECT e.attempt FROM effects AS e
             WHERE e.tenant = m.tenant AND e.job = m.job
@@ -105,11 +106,12 @@ full_up AS MATERIALIZED (
 admitted AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job,
-        a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
+        a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash,
+        a.unwinding
     FROM asked AS a
     WHERE a.generation = (SELECT p.generation FROM present AS p)
-        -- Ready rows are deleted only where they were there to be locked.
-        AND (a.ready_change <> 2 OR (a.tenant, a.job) IN (SELECT u.tenant, u.job FROM unqueued AS u))
+        -- Ready rows are deleted or changed only where they were there to be locked.
+        AND (a.ready_change NOT IN (2, 3) OR (a.tenant, a.job) IN (SELECT u.tenant, u.job FROM unqueued AS u))
         AND CASE a.guard
             WHEN 0 THEN (
                 SELECT l.epoch FROM leases AS l
@@ -157,7 +159,8 @@ written AS (
 taken AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job,
-        a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash
+        a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash,
+        a.unwinding
     FROM admitted AS a
     WHERE (SELECT count(w.seq) FROM written AS w) > 0
 ),
@@ -208,6 +211,12 @@ queued AS (
     JOIN jobs AS j ON j.tenant = t.tenant AND j.job = t.job
     WHERE t.ready_change = 1
 ),
+requeued AS (
+    UPDATE ready AS r
+    SET cause = t.cause, not_before = NULL, queue_no = nextval('queue_numbers')
+    FROM taken AS t
+    WHERE t.ready_change = 3 AND r.tenant = t.tenant AND r.job = t.job
+),
 changed AS (
     UPDATE jobs AS j
     SET
@@ -221,7 +230,8 @@ changed AS (
         hops_left = coalesce(t.hops_left, j.hops_left),
         cancel_seq = coalesce(t.cancel_seq, j.cancel_seq),
         concluded_seq = coalesce(t.concluded_seq, j.concluded_seq),
-        concluded_hash = coalesce(t.concluded_hash, j.concluded_hash)
+        concluded_hash = coalesce(t.concluded_hash, j.concluded_hash),
+        unwinding = coalesce(t.unwinding, j.unwinding)
     FROM taken AS t
     WHERE t.changes_job AND j.tenant = t.tenant AND j.job = t.job
 )

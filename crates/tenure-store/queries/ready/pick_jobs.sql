@@ -45,7 +45,8 @@ SELECT
     j.traceparent,
     s.started_at AS "started_at!: _",
     s.deadline_at AS "deadline_at?: _",
-    s.deadline_at <= statement_timestamp() AS "denied?",
+    -- Undoing meets no deadline.
+    j.unwinding IS NULL AND s.deadline_at <= statement_timestamp() AS "denied?",
     d.document AS "document?",
     i.value AS input,
     h.seq AS "head_seq!",
@@ -55,7 +56,7 @@ SELECT
     statement_timestamp() AS "now!: _"
 FROM picked AS p
 CROSS JOIN LATERAL (
-    SELECT r.session, r.agent, r.run, r.declaration, r.labels, r.traceparent
+    SELECT r.session, r.agent, r.run, r.declaration, r.labels, r.traceparent, r.unwinding
     FROM jobs AS r
     WHERE r.tenant = p.tenant AND r.job = p.job
     LIMIT 1

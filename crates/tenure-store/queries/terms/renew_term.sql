@@ -31,6 +31,8 @@ standing AS (
     FROM leases AS l
     JOIN jobs AS j ON j.tenant = l.tenant AND j.job = l.job
     WHERE l.worker = $1 AND l.term = $2 AND l.released_at IS NULL AND j.cancel_seq IS NOT NULL
+        -- A run that undoes because of the cancel is what was asked for.
+        AND j.unwinding ->> 'instead_of' IS DISTINCT FROM 'cancelled'
 )
 SELECT
     r.answer AS "answer!",

@@ -39,6 +39,7 @@ pub(super) struct JobColumns<'a> {
     pub(super) cancel_seq: Vec<Option<i64>>,
     pub(super) concluded_seq: Vec<Option<i64>>,
     pub(super) concluded_hash: Vec<Option<Vec<u8>>>,
+    pub(super) unwinding: Vec<Option<Value>>,
 }
 
 /// A column for each property of a record; `no` names its group.
@@ -103,6 +104,7 @@ impl<'a> JobColumns<'a> {
             ReadyChange::Keep => (0, None, None),
             ReadyChange::Insert { cause, not_before } => (1, Some(serde_json::json!(cause)), *not_before),
             ReadyChange::Delete => (2, None, None),
+            ReadyChange::Replace { cause } => (3, Some(serde_json::json!(cause)), None),
         };
         self.ready_change.push(change);
         self.cause.push(cause);
@@ -121,6 +123,7 @@ impl<'a> JobColumns<'a> {
         self.cancel_seq.push(change.cancel_seq.map(|seq| to_bigint(seq.0)));
         self.concluded_seq.push(change.concluded.map(|(seq, _)| to_bigint(seq.0)));
         self.concluded_hash.push(change.concluded.map(|(_, hash)| hash.0.to_vec()));
+        self.unwinding.push(change.unwinding.map(|unwinding| serde_json::json!(unwinding)));
     }
 }
 

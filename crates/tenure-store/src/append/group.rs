@@ -8,6 +8,7 @@ use tenure_core::{
     id::{Digest, JobId, Seq, Tenant},
     job::State,
     plan::{JobChange, LeaseChange, ReadyChange},
+    unwinding::Unwinding,
 };
 
 use super::{Append, AppendOutcome, effect::keys_of};
@@ -40,6 +41,7 @@ pub(super) struct JoinedChange {
     pub(super) hops_left: Option<u32>,
     pub(super) cancel_seq: Option<Seq>,
     pub(super) concluded: Option<(Seq, Digest)>,
+    pub(super) unwinding: Option<Unwinding>,
 }
 
 /// Joins a batch into groups, sorted by job. The outcomes stand at `Conflict`, which is the answer for what joins no group.
@@ -97,6 +99,7 @@ impl JoinedChange {
         self.attempts = change.attempts.or(self.attempts);
         self.losses = change.losses.or(self.losses);
         self.hops_left = change.hops_left.or(self.hops_left);
+        self.unwinding = change.unwinding.clone().or(self.unwinding.take());
         let asked = change.cancel_requested_by_draft.and_then(|index| append.records.get(index));
         self.cancel_seq = asked.map(|record| record.seq).or(self.cancel_seq);
         if change.concluded {

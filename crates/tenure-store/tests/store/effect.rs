@@ -4,15 +4,19 @@
 use sqlx::AssertSqlSafe;
 use tenure_core::{
     effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery, Outcome, Standing, follow_act},
+    handover::Cause,
     id::{Digest, JobId, Seq},
+    job::State,
     limits::{HANDOVER_EFFECT_OUTPUT_MAX_BYTES, JOB_EFFECTS_MAX},
+    plan::{Changes, JobChange, LeaseChange, ReadyChange},
     record::{Draft, RecordKind, SaltedValue},
+    unwinding::Unwinding,
 };
-use tenure_store::{Append, AppendOutcome, EffectFilter, EffectRow, Store, StoreError, StoreOptions};
+use tenure_store::{Append, AppendOutcome, EffectFilter, EffectRow, Guard, Store, StoreError, StoreOptions};
 
 use crate::{
     fence::run_jobs,
-    fleet::{Fleet, Holder, applied, by, salted},
+    fleet::{Fleet, Holder, applied, by, note, salted},
 };
 
 pub(crate) const ASK: Declared =
@@ -491,7 +495,54 @@ async fn facts_name_the_steps_that_a_cancel_has_to_undo() {
     }
     let facts = fleet.facts(holder.job).await;
     let named: Vec<_> = facts.steps.listed.iter().map(|step| step.key.as_str()).collect();
-    assert_eq!((&named[..], facts.steps.count), (&["undeclared", "undo"][..], 2));
+    assert_eq!(
+        (&named[..], facts.steps.count),
+        (&["undeclared", "undo"][..], 2),
+        "the last to land comes first"
+    );
+    let undeclared: Vec<_> = facts.steps.undeclared.iter().map(|step| step.key.as_str()).collect();
+    assert_eq!((&undeclared[..], facts.steps.undeclared_count), (&["undeclared"][..], 1));
+    // Pivots and what need not be undone have landed too.
+    assert_eq!((facts.landed, facts.compensated), (5, 0));
+    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job).await.unwrap().unwrap();
+    assert_eq!((next.key.as_str(), next.attempt), ("undo", 1), "of those that somebody can undo");
+}
+
+#[tokio::test]
+async fn what_was_undone_is_no_step_any_more_and_its_job_waits_anew_in_the_queue() {
+    let fleet = Fleet::start().await;
+    let mut holder = fleet.run_job(&fleet.attach("w1").await).await;
+    let undo = Declared { compensation: Compensation::Undo, ..ASK };
+    for name in ["a", "b"] {
+        for draft in [announce(name, 1, undo), outcome(name, 1, Outcome::Done)] {
+            assert!(applied(&fleet.append(holder.say(vec![draft])).await).is_some());
+        }
+    }
+    let readied = holder.settlement();
+    holder.advance(&readied);
+    assert!(applied(&fleet.append(readied).await).is_some());
+    // Whatever it was ready for, it is ready for this now.
+    let cause = Cause::Unwinding { instead_of: State::Cancelled, attempt: 1 };
+    let change = JobChange { unwinding: Some(Unwinding::Cancelled), ..JobChange::default() };
+    let ready = ReadyChange::Replace { cause: cause.clone() };
+    let changes = Changes { job: Some(change), lease: LeaseChange::Keep, ready };
+    let records = holder.seal_under(holder.epoch.next(), vec![note("cancelled")]);
+    let append = Append { guard: Guard::NoLease, ..holder.append_of(records, changes) };
+    assert!(applied(&fleet.append(append).await).is_some());
+    let claimed = fleet.claim(&fleet.attach("w2").await, 1).await.claimed.remove(0);
+    assert_eq!((claimed.job, &claimed.cause), (holder.job, &cause));
+    let mut undoer = Holder::of(&claimed);
+    let undone = Declared { compensation: Compensation::Unnecessary, ..ASK };
+    assert!(applied(&fleet.append(undoer.say(vec![announce("undo:b", 1, undone)])).await).is_some());
+    let facts = fleet.facts(holder.job).await;
+    assert_eq!(facts.unwinding, Some(Unwinding::Cancelled));
+    assert_eq!((facts.steps.count, facts.doubts.count, facts.compensated), (2, 1, 0), "it is under way");
+    assert!(applied(&fleet.append(undoer.say(vec![outcome("undo:b", 1, Outcome::Done)])).await).is_some());
+    let facts = fleet.facts(holder.job).await;
+    let left: Vec<_> = facts.steps.listed.iter().map(|step| step.key.as_str()).collect();
+    assert_eq!((&left[..], facts.landed, facts.compensated), (&["a"][..], 1, 1));
+    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job).await.unwrap();
+    assert_eq!(next.map(|step| step.key.to_string()), Some("a".to_owned()));
 }
 
 #[tokio::test]

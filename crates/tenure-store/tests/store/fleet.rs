@@ -34,6 +34,7 @@ pub(crate) const POLICY: RecoveryPolicy = RecoveryPolicy {
     backoff_first_ms: 1_000,
     backoff_max_ms: 300_000,
     final_exit_codes: Vec::new(),
+    unwind_on_failure: false,
 };
 
 /// A migrated database with one declared agent.

@@ -18,6 +18,7 @@ use tenure_core::{
     principal::Principal,
     record::{Draft, Header, Record, RecordKind, SealedRecord, seal_records},
     recovery::{Interruption, Pays},
+    unwinding::Unwinding,
 };
 use tenure_store::{
     Append, AppendOutcome, ClaimRequest, Floors, Guard, NewJob, NewTerm, Store, StoreOptions, Submitted,
@@ -235,7 +236,8 @@ impl Replay<'_> {
             epoch: was.epoch,
             run: was.run,
         };
-        let draft = Draft { kind: was.kind.clone(), value: one.value.clone(), request: one.request };
+        let (value, request, phase) = (one.value.clone(), one.request, was.phase);
+        let draft = Draft { kind: was.kind.clone(), value, request, phase };
         let mut sealed = seal_records(&header, head, was.at, vec![draft])?;
         let sealed = sealed.pop().context("nothing was sealed")?;
         let is: Record = serde_json::from_slice(&sealed.bytes)?;
@@ -251,6 +253,16 @@ impl Replay<'_> {
         match &record.kind {
             RecordKind::RunInterrupted { restart: Some(restart), .. } => self.count(restart.pays, &mut job),
             RecordKind::CancelRequested { .. } => job.cancel_requested_by_draft = Some(0),
+            RecordKind::UnwindStarted { .. } => {
+                (self.attempts, self.losses) = (0, 0);
+                (job.attempts, job.losses) = (Some(0), Some(0));
+                job.unwinding = Unwinding::begun_by(&record.kind);
+                if self.is_queued
+                    && let Some(RecordKind::RunStarted { cause, .. }) = next
+                {
+                    changes.ready = ReadyChange::Replace { cause: cause.clone() };
+                }
+            }
             RecordKind::JobConcluded { outcome, reason, .. } => {
                 job.state = Some(*outcome);
                 job.reason = Some(reason.clone().unwrap_or_default());

@@ -234,6 +234,7 @@ fn new_job(by: Principal) -> NewJob {
         backoff_first_ms: 1_000,
         backoff_max_ms: 300_000,
         final_exit_codes: Vec::new(),
+        unwind_on_failure: false,
     };
     let admitted = Draft::with_value(salted("the input"), |input| RecordKind::JobAdmitted {
         session,

@@ -74,6 +74,15 @@ impl Answer {
         }
     }
 
+    /// The same with the end of what it said, for a person.
+    pub(super) fn failure_words(&self) -> Option<String> {
+        let failure = self.failure()?;
+        let How::Failed { error, .. } = &self.how else { return Some(failure) };
+        let said = String::from_utf8_lossy(error);
+        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+        Some(last.map_or_else(|| failure.clone(), |last| format!("{failure}: {last}")))
+    }
+
     /// The same, for somebody who ran nothing.
     pub(super) fn as_read_back(&self) -> Self {
         Self { read_back: true, ..self.clone() }

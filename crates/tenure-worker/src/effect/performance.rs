@@ -202,7 +202,8 @@ impl<'a> Performance<'a> {
     }
 
     async fn run_command(&mut self, attempt: u32) -> Result<EndedCommand, Stop> {
-        let idempotency_key = self.expect_command();
+        let job = self.effects.standing.grant.run.job;
+        let idempotency_key = self.expect_command(self.plan.key.idempotency_key(job));
         let stop_grace = Some(write_duration(self.effects.stop_grace));
         let traceparent = self.traceparent(attempt);
         let now = PerformNow { attempt, idempotency_key, stop_grace, traceparent };
@@ -231,9 +232,8 @@ impl<'a> Performance<'a> {
         }
     }
 
-    /// From now on a command may be alive that bears the key that is returned.
-    pub(super) fn expect_command(&mut self) -> String {
-        let idempotency_key = self.plan.key.idempotency_key(self.effects.standing.grant.run.job);
+    /// From now on a command may be alive that bears this key.
+    pub(super) fn expect_command(&mut self, idempotency_key: String) -> String {
         if self.caller.performs_processes() {
             self.remains = Some(CommandRemains::new(self.peer, &self.effects.socket, &idempotency_key));
         }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_core::{
-    effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery, EffectRequest},
+    effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery, EffectRequest, UNDO_PREFIX},
     id::Digest,
     limits,
     reason::Reason,
+    record::Phase,
     refusal::Refusal,
 };
 use tenure_proto::{
@@ -43,13 +44,15 @@ pub(super) struct EffectPlan {
 }
 
 impl EffectPlan {
-    /// Reads what the caller announces.
+    /// Reads what the caller announces, in a run that works in this direction.
     pub(super) fn read(
         given: &v1::AnnounceEffect,
         redactor: &Redactor,
         ttl: Duration,
+        phase: Phase,
     ) -> Result<Self, Refusal> {
         let key = read_effect_key("key", &given.key)?;
+        ensure_direction(&key, phase)?;
         let tool = if given.tool.is_empty() { key.tool().to_owned() } else { given.tool.clone() };
         // A tool is a text of the same form.
         read_effect_key("tool", &tool)?;
@@ -61,6 +64,14 @@ impl EffectPlan {
             return Err(invalid("command", "the effect names no command"));
         }
         let declared = read_declared(given)?;
+        if declared.compensation == Compensation::Undo {
+            // Where it is undone, its probe says whether it still stands: it too is carried out from the record.
+            ensure_unredacted("probe", &given.probe, redactor)?;
+            key.undo_key().map_err(|_| {
+                let most = limits::KEY_MAX_BYTES - UNDO_PREFIX.len();
+                invalid("key", format!("the key of an effect that can be undone has at most {most} bytes"))
+            })?;
+        }
         let on_failure = match read_disposition("on_failure", given.on_failure)? {
             Some(said) => said,
             None if declared.mutates => Disposition::InDoubt,
@@ -88,6 +99,22 @@ impl EffectPlan {
             request: self.request.clone(),
             request_digest: Bytes::copy_from_slice(&self.digest.0),
             last_notice_seq,
+        }
+    }
+}
+
+/// The keys of undoing are the fleet's own, and a run that undoes does nothing else.
+fn ensure_direction(key: &EffectKey, phase: Phase) -> Result<(), Refusal> {
+    match (phase, key.is_undo()) {
+        (Phase::Forward, false) | (Phase::Compensating, true) => Ok(()),
+        (Phase::Forward, true) => {
+            let said = format!(
+                "the effect's key begins with `{UNDO_PREFIX}`, and such keys name the undoing of effects"
+            );
+            Err(invalid("key", said))
+        }
+        (Phase::Compensating, false) => {
+            Err(invalid("key", "this run undoes what its job has done, and performs nothing else"))
         }
     }
 }
@@ -172,7 +199,7 @@ mod tests {
 
     fn read(given: &v1::AnnounceEffect) -> Result<EffectPlan, Refusal> {
         let redactor = Redactor::new([("TOKEN".to_owned(), "s3cret".to_owned())]).unwrap();
-        EffectPlan::read(given, &redactor, Duration::from_secs(5))
+        EffectPlan::read(given, &redactor, Duration::from_secs(5), Phase::Forward)
     }
 
     #[test]
@@ -223,6 +250,37 @@ mod tests {
             let refusal = read(&given).unwrap_err();
             assert_eq!((refusal.reason, refusal.details["field"].as_str()), (Reason::InvalidArgument, field));
         }
+    }
+
+    #[test]
+    fn keys_of_undoing_are_taken_by_a_run_that_undoes_and_by_no_other() {
+        let undoing = v1::AnnounceEffect { key: "undo:mail/1".to_owned(), ..announce() };
+        let redactor = Redactor::default();
+        let read_in = |given: &v1::AnnounceEffect, phase| {
+            EffectPlan::read(given, &redactor, Duration::from_secs(5), phase).map(|plan| plan.key.to_string())
+        };
+        assert_eq!(read_in(&undoing, Phase::Compensating), Ok("undo:mail/1".to_owned()));
+        for (given, phase) in [(&undoing, Phase::Forward), (&announce(), Phase::Compensating)] {
+            assert_eq!(read_in(given, phase).unwrap_err().details["field"], "key", "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_undone_from_the_record_has_no_secret_in_it_and_a_key_with_room_for_another() {
+        let undone = v1::AnnounceEffect {
+            compensation: v1::EffectCompensation::Undo.into(),
+            undo: "unsend".to_owned(),
+            ..announce()
+        };
+        let probed = v1::AnnounceEffect {
+            recovery: v1::EffectRecovery::Probe.into(),
+            probe: "sent --token=s3cret".to_owned(),
+            ..undone.clone()
+        };
+        assert_eq!(read(&probed).unwrap_err().details["field"], "probe");
+        let long = |bytes: usize| v1::AnnounceEffect { key: "k".repeat(bytes), ..undone.clone() };
+        assert_eq!(read(&long(508)).unwrap_err().details["field"], "key");
+        assert!(read(&long(507)).is_ok());
     }
 
     #[test]

@@ -33,6 +33,18 @@ struct Verdict {
     value: Bytes,
 }
 
+impl Verdict {
+    /// What it says about the undoing of the effect that was looked up: an effect that stands was not undone.
+    fn of_undoing(self) -> Self {
+        let disposition = match self.disposition {
+            Disposition::Landed => Disposition::DidNotHappen,
+            Disposition::DidNotHappen => Disposition::Landed,
+            Disposition::InDoubt => Disposition::InDoubt,
+        };
+        Self { disposition, value: Bytes::new() }
+    }
+}
+
 impl Performance<'_> {
     /// Settles an attempt that this call did not perform.
     pub(super) async fn probe_recorded(&mut self, recorded: &RecordedAttempt) -> Result<Answer, Stop> {
@@ -102,7 +114,10 @@ impl Performance<'_> {
     }
 
     async fn run_probe(&mut self, attempt: u32) -> Result<Verdict, Stop> {
-        let idempotency_key = self.expect_command();
+        // The probe of an undoing is that of the effect, and asks for what its provider knows.
+        let probed_key = self.plan.key.undone_key().unwrap_or_else(|| self.plan.key.clone());
+        let job = self.effects.standing.grant.run.job;
+        let idempotency_key = self.expect_command(probed_key.idempotency_key(job));
         let traceparent = self.traceparent(attempt);
         self.caller.tell(Told::Probe(ProbeNow { attempt, idempotency_key, traceparent })).await?;
         let Said::Probed(probed) = self.caller.hear().await? else { return Err(out_of_turn().into()) };
@@ -117,7 +132,8 @@ impl Performance<'_> {
         let was_cut = probed.value.len() >= EFFECT_OUTPUT_MAX_BYTES;
         let redactor = &self.effects.standing.redactor;
         let (value, _) = cut_output(redactor, &probed.value, was_cut, EFFECT_OUTPUT_MAX_BYTES);
-        Ok(Verdict { disposition, value })
+        let found = Verdict { disposition, value };
+        Ok(if self.plan.key.is_undo() { found.of_undoing() } else { found })
     }
 
     async fn record_landed(&mut self, attempt: u32, verdict: Verdict) -> Result<Answer, Stop> {

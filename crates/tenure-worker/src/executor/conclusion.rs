@@ -5,6 +5,7 @@ use bytes::Bytes;
 use tenure_core::{
     id::{Epoch, Seq},
     limits,
+    record::Phase,
     run_ref::RunRef,
     settlement::RunEnd,
 };
@@ -17,6 +18,7 @@ use super::{
     supervision::{Asked, Supervised},
 };
 use crate::{
+    effect::FailedUndo,
     held_runs::{Orders, StandingNotice},
     journal::{EndReport, Report, ReportAnswer, UnaskedKeys},
     runner::ProcessEnd,
@@ -67,6 +69,24 @@ impl Conclusion {
             output_truncated: false,
             unasked: UnaskedKeys::default(),
         }
+    }
+}
+
+impl Conclusion {
+    /// The same of a run that works in this direction: one that undoes is no success, and where an undoing failed it says
+    /// which.
+    pub(super) fn in_phase(self, phase: Phase, failed: Option<FailedUndo>) -> Self {
+        if phase == Phase::Forward {
+            return self;
+        }
+        let end = match (self.end, failed) {
+            (RunEnd::ExitCode(0), _) => RunEnd::Unwound,
+            (RunEnd::ExitCode(_) | RunEnd::HandlerFailed { .. }, Some(FailedUndo { key, error })) => {
+                RunEnd::UndoFailed { key, error }
+            }
+            (end, _) => end,
+        };
+        Self { end, result: None, output_truncated: self.output_truncated, unasked: UnaskedKeys::default() }
     }
 }
 
@@ -187,6 +207,20 @@ mod tests {
 
     use super::*;
     use crate::held_runs::CANCEL_REQUESTED;
+
+    #[test]
+    fn the_end_of_a_run_that_undoes_is_no_success_and_names_what_failed() {
+        let ended = |end| Conclusion { end, ..Conclusion::given_up() };
+        let undo = |end, failed| ended(end).in_phase(Phase::Compensating, failed).end;
+        let (key, error) = ("undo:mail".parse().unwrap(), "no route".to_owned());
+        let failed = FailedUndo { key, error };
+        assert_eq!(undo(RunEnd::ExitCode(0), None), RunEnd::Unwound);
+        let FailedUndo { key, error } = failed.clone();
+        assert_eq!(undo(RunEnd::ExitCode(1), Some(failed.clone())), RunEnd::UndoFailed { key, error });
+        assert_eq!(undo(RunEnd::ExitCode(1), None), RunEnd::ExitCode(1), "the program itself failed");
+        assert_eq!(undo(RunEnd::ContactLost, Some(failed.clone())), RunEnd::ContactLost);
+        assert_eq!(ended(RunEnd::ExitCode(0)).in_phase(Phase::Forward, None).end, RunEnd::ExitCode(0));
+    }
 
     #[test]
     fn after_an_ask_no_exit_code_is_a_verdict() {

@@ -10,6 +10,7 @@ use std::{
 use tenure_core::{
     deadline::{clamp, duration_ms},
     declaration::{Command, Declaration, Stdin},
+    record::Phase,
     run_ref::RunRef,
 };
 use tracing::warn;
@@ -31,6 +32,9 @@ use crate::{
 /// How many hexadecimal digits of a job's id name its socket: paths of sockets are short, and with the epoch so many tell
 /// the runs of one worker apart.
 const SOCKET_NAME_DIGITS: usize = 12;
+
+/// What the `tenure` program is started with where it is to undo.
+const UNDO_ARGUMENT: &str = "unwind";
 
 /// A run whose child can be started.
 #[derive(Debug)]
@@ -80,7 +84,7 @@ fn remove_directory(directory: RunDirectory) {
 pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> {
     let grant = &*execution.grant;
     let declaration = Declaration::parse(&grant.declaration).map_err(|error| describe(&error))?;
-    let command = choose_command(&declaration)?;
+    let command = choose_command(execution, &declaration)?;
     let user = choose_user(execution, &declaration)?;
     let socket = socket_path(execution);
     ensure_socket_path(&socket).map_err(|error| describe(&error))?;
@@ -101,7 +105,7 @@ pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> 
         command,
         environment,
         cwd: declaration.cwd().map_or_else(|| directory.path().to_owned(), PathBuf::from),
-        stdin: choose_stdin(&declaration, &directory),
+        stdin: choose_stdin(grant, &declaration, &directory),
         user: user.clone(),
         limits: ResourceLimits {
             memory_bytes: declaration.memory_bytes(),
@@ -110,7 +114,8 @@ pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> 
         run_directory: directory.path().to_owned(),
         stop_grace: declaration.stop_grace(),
         timeout: clamp_timeout(grant, declaration.timeout()),
-        idle_timeout: declaration.idle_timeout(),
+        // Undoing may be silent for as long as it takes.
+        idle_timeout: declaration.idle_timeout().filter(|_| grant.phase == Phase::Forward),
         output_limit_bytes: declaration.output_limit_bytes(),
         redactor: redactor.clone(),
     };
@@ -126,7 +131,12 @@ fn choose_user(execution: &Execution, declaration: &Declaration) -> Result<Optio
     }
 }
 
-fn choose_command(declaration: &Declaration) -> Result<ProcessCommand, String> {
+/// A run that undoes starts the program that does, as the agent would be started.
+fn choose_command(execution: &Execution, declaration: &Declaration) -> Result<ProcessCommand, String> {
+    if execution.grant.phase == Phase::Compensating {
+        let program = execution.context.options.program.to_string_lossy().into_owned();
+        return Ok(ProcessCommand::Argv(vec![program, UNDO_ARGUMENT.to_owned()]));
+    }
     match declaration.command() {
         Command::Argv(argv) => Ok(ProcessCommand::Argv(argv)),
         Command::Script(text) => Ok(ProcessCommand::Script(text)),
@@ -136,15 +146,18 @@ fn choose_command(declaration: &Declaration) -> Result<ProcessCommand, String> {
     }
 }
 
-fn choose_stdin(declaration: &Declaration, directory: &RunDirectory) -> ProcessStdin {
-    match declaration.stdin() {
-        Stdin::Input => ProcessStdin::File(directory.path().join("input")),
-        Stdin::Nothing => ProcessStdin::None,
+fn choose_stdin(grant: &RunGrant, declaration: &Declaration, directory: &RunDirectory) -> ProcessStdin {
+    match (grant.phase, declaration.stdin()) {
+        (Phase::Forward, Stdin::Input) => ProcessStdin::File(directory.path().join("input")),
+        (Phase::Forward, Stdin::Nothing) | (Phase::Compensating, _) => ProcessStdin::None,
     }
 }
 
-/// What is left to the session's deadline bounds the child's own timeout, here and never later.
+/// What is left to the session's deadline bounds the child's own timeout, here and never later. Undoing meets no deadline.
 fn clamp_timeout(grant: &RunGrant, own: Duration) -> Duration {
+    if grant.phase == Phase::Compensating {
+        return own;
+    }
     let now = grant.database_time(BootInstant::now());
     let remaining =
         grant.deadline_at.map(|deadline| deadline.duration_since(now).try_into().unwrap_or(Duration::ZERO));
@@ -169,7 +182,8 @@ fn plan_environment(
         ]
         .map(|(name, value)| (name.to_owned(), value)),
     );
-    tenure.extend(grant.deadline_at.map(|deadline| ("TENURE_DEADLINE".to_owned(), deadline.to_string())));
+    let deadline = grant.deadline_at.filter(|_| grant.phase == Phase::Forward);
+    tenure.extend(deadline.map(|deadline| ("TENURE_DEADLINE".to_owned(), deadline.to_string())));
     EnvironmentPlan {
         tenure_directory: execution.context.options.program.parent().map(PathBuf::from),
         home: user.map(|user| user.home.clone()),

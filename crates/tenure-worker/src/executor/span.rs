@@ -65,6 +65,8 @@ fn describe_end(end: &RunEnd) -> (&'static str, Option<String>) {
         RunEnd::NotStarted { reason } => ("not_started", Some(reason.clone())),
         RunEnd::HandlerFailed { error, .. } => ("handler_failed", Some(error.clone())),
         RunEnd::DeadlineReached => ("deadline", Some("the session's deadline is reached".to_owned())),
+        RunEnd::Unwound => ("unwound", None),
+        RunEnd::UndoFailed { key, error } => ("undo_failed", Some(format!("{key}: {error}"))),
         RunEnd::ContactLost => ("contact_lost", Some("its worker could not go on with it".to_owned())),
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use tenure_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use tenure_proto::v1::{
     AttachRequest, AttachResponse, ListWorkersRequest, ListWorkersResponse, ReadEffectRequest,
-    ReadEffectResponse, ReadStepsRequest, ReadStepsResponse, RegisterWorkerRequest, RegisterWorkerResponse,
-    ReportGoneRequest, ReportGoneResponse,
+    ReadEffectResponse, ReadStepToUndoRequest, ReadStepToUndoResponse, ReadStepsRequest, ReadStepsResponse,
+    RegisterWorkerRequest, RegisterWorkerResponse, ReportGoneRequest, ReportGoneResponse,
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -104,6 +104,13 @@ impl WorkerService for Service {
 
     async fn read_steps(&self, _: Request<ReadStepsRequest>) -> Result<Response<ReadStepsResponse>, Status> {
         Err(Status::unimplemented("guardians do not read steps"))
+    }
+
+    async fn read_step_to_undo(
+        &self,
+        _: Request<ReadStepToUndoRequest>,
+    ) -> Result<Response<ReadStepToUndoResponse>, Status> {
+        Err(Status::unimplemented("guardians undo nothing"))
     }
 
     async fn list_workers(

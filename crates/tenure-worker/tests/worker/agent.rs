@@ -49,5 +49,6 @@ pub(crate) fn grant(number: u32, (term, attach): (u64, u64), declaration: Vec<u8
         traceparent: String::new(),
         attempt: 1,
         session_started_at: None,
+        unwinding: None,
     }
 }

@@ -14,10 +14,10 @@ use std::{
 
 use tenure_proto::v1::{
     Appended, Applied, AttachRequest, AttachResponse, Attached, Effect, FinishedStep, ListWorkersRequest,
-    ListWorkersResponse, OutputWritten, ReadEffectRequest, ReadEffectResponse, ReadStepsRequest,
-    ReadStepsResponse, RegisterWorkerRequest, RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest,
-    ReportGoneResponse, RunRef, TermClosed, TermDeaf, TermRenewed, appended, attach_request, attach_response,
-    renewed,
+    ListWorkersResponse, OutputWritten, ReadEffectRequest, ReadEffectResponse, ReadStepToUndoRequest,
+    ReadStepToUndoResponse, ReadStepsRequest, ReadStepsResponse, RegisterWorkerRequest,
+    RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, TermClosed,
+    TermDeaf, TermRenewed, appended, attach_request, attach_response, renewed,
     worker_service_server::{WorkerService, WorkerServiceServer},
 };
 use tokio::{
@@ -400,6 +400,13 @@ impl WorkerService for Book {
         let steps = conduct.steps.get(place).cloned().into_iter().collect();
         let more = place + 1 < conduct.steps.len();
         Ok(Response::new(ReadStepsResponse { steps, next_seq: if more { request.from_seq + 1 } else { 0 } }))
+    }
+
+    async fn read_step_to_undo(
+        &self,
+        _: Request<ReadStepToUndoRequest>,
+    ) -> Result<Response<ReadStepToUndoResponse>, Status> {
+        Err(Status::unimplemented("nothing is undone here"))
     }
 
     async fn list_workers(

@@ -74,7 +74,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -115,6 +115,13 @@ const ROWS: [Row; 24] = [
     row("tenure.v1.WorkerService/Attach", Bearer(Work), attach, Given, Refused(Reason::AttachRefused)),
     row("tenure.v1.WorkerService/ReadEffect", Bearer(Work), read_effect, Given, AsUnknown(Reason::Fenced)),
     row("tenure.v1.WorkerService/ReadSteps", Bearer(Work), read_steps, Given, AsUnknown(Reason::Fenced)),
+    row(
+        "tenure.v1.WorkerService/ReadStepToUndo",
+        Bearer(Work),
+        read_step_to_undo,
+        Given,
+        AsUnknown(Reason::Fenced),
+    ),
     row(
         "tenure.v1.WorkerService/ReportGone",
         Nothing,
@@ -218,6 +225,11 @@ fn read_effect(things: &Things) -> Vec<u8> {
 fn read_steps(things: &Things) -> Vec<u8> {
     let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
     v1::ReadStepsRequest { run, secret, from_seq: 1 }.encode_to_vec()
+}
+
+fn read_step_to_undo(things: &Things) -> Vec<u8> {
+    let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
+    v1::ReadStepToUndoRequest { run, secret }.encode_to_vec()
 }
 
 /// With a secret that was made up: with the run's own it would be taken from everybody.

@@ -151,6 +151,6 @@ fn every_scope_but_that_of_workers_goes_without_a_certificate() {
         .iter()
         .filter(|(_, access)| matches!(access, tenure_core::credential::Access::Fleet(Scope::Work)))
         .map(|(method, _)| *method);
-    let expected = ["RegisterWorker", "Attach", "ReadEffect", "ReadSteps"];
+    let expected = ["RegisterWorker", "Attach", "ReadEffect", "ReadSteps", "ReadStepToUndo"];
     assert!(of_workers.eq(expected.map(|method| format!("tenure.v1.WorkerService/{method}"))));
 }

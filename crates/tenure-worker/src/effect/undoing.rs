@@ -1,0 +1,87 @@
+//! What a run that undoes asks and remembers: which step is undone next, as its coordinator reads it from the job's journal,
+//! and which undoing failed, so that the end of the run can name it. Undoing itself is an effect like any other.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use tenure_core::{
+    effect::EffectKey, limits::WHY_MAX_BYTES, reason::Reason, record::Phase, refusal::Refusal,
+};
+use tenure_proto::{
+    convert::run::write_run_ref,
+    v1::{self, worker_service_client::WorkerServiceClient},
+};
+
+use super::{RunEffects, answer::Answer, caller::Stop};
+use crate::endpoints::Way;
+
+/// An undoing that failed, and what it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FailedUndo {
+    pub(crate) key: EffectKey,
+    pub(crate) error: String,
+}
+
+/// The last undoing that failed in a run.
+#[derive(Debug, Default)]
+pub(super) struct UndoFailures(Mutex<Option<FailedUndo>>);
+
+impl UndoFailures {
+    /// What came of an undoing. A refusal that another run may be spared says nothing about it.
+    pub(super) fn note(&self, key: &EffectKey, outcome: &Result<Answer, Stop>) {
+        let error = match outcome {
+            Ok(answer) => answer.failure_words(),
+            Err(Stop::Refused(refusal)) if refusal.reason == Reason::EffectInDoubt => {
+                Some(refusal.message.clone())
+            }
+            Err(Stop::Refused(_) | Stop::CallerLeft) => None,
+        };
+        if let Some(error) = error {
+            self.set(key.clone(), &error);
+        }
+    }
+
+    fn set(&self, key: EffectKey, error: &str) {
+        let error = error.chars().take(WHY_MAX_BYTES / 4).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(FailedUndo { key, error });
+    }
+
+    fn get(&self) -> Option<FailedUndo> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl RunEffects {
+    /// The step that is to be undone next; none: nothing is left.
+    pub(crate) async fn read_step_to_undo(&self) -> Result<Option<v1::StepToUndo>, Refusal> {
+        let standing = &self.standing;
+        standing.ensure_speaking()?;
+        if standing.grant.phase == Phase::Forward {
+            let said = "this run was not granted to undo anything";
+            return Err(Refusal::new(Reason::NotSupported, said));
+        }
+        let request = v1::ReadStepToUndoRequest {
+            run: Some(write_run_ref(&standing.grant.run)),
+            secret: Bytes::copy_from_slice(standing.grant.secret.as_bytes()),
+        };
+        let call = |mut client: WorkerServiceClient<Way>| {
+            let request = request.clone();
+            async move { client.read_step_to_undo(request).await }
+        };
+        Ok(self.calls.ask(standing, "undoing", call).await?.into_inner().step)
+    }
+
+    /// Refuses a step that nothing can undo, and remembers it for the end of the run.
+    pub(crate) fn refuse_step(&self, step: &v1::StepToUndo, why: &str) -> Refusal {
+        if let Ok(key) = step.undo_key.parse() {
+            self.undo_failures.set(key, why);
+        }
+        Refusal::new(Reason::EffectMismatch, format!("the effect {} cannot be undone: {why}", step.key))
+            .with_detail("key", &step.key)
+    }
+
+    /// The undoing that failed in this run.
+    pub(crate) fn failed_undo(&self) -> Option<FailedUndo> {
+        self.undo_failures.get()
+    }
+}
