@@ -22,6 +22,7 @@ mod effects;
 mod fencing;
 mod jobs;
 mod observability;
+mod probes;
 mod replicas;
 mod unwinding;
 mod walls;

@@ -384,3 +384,11 @@ pub const UNAUTHENTICATED_HELD_MAX: usize = 4_096;
 pub const UNAUTHENTICATED_LOG_EVERY: Duration = Duration::from_secs(10);
 /// How long a TLS handshake may take.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections to one port for probes; a further one is closed at once.
+pub const PROBE_CONNECTIONS_MAX: usize = 64;
+/// Largest head of a request to the port for probes: its line and all its headers.
+pub const PROBE_HEAD_MAX_BYTES: usize = 16 * 1024;
+/// How long such a head may take, from the connection to its last byte.
+pub const PROBE_HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// How long such a connection may take in all, until its one answer is taken.
+pub const PROBE_WITHIN: Duration = Duration::from_secs(10);
