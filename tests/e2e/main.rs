@@ -24,5 +24,6 @@ mod jobs;
 mod observability;
 mod probes;
 mod replicas;
+mod secured;
 mod unwinding;
 mod walls;

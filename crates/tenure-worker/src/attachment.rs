@@ -26,7 +26,10 @@ use tracing::{info, warn};
 
 use self::stream::{StreamEnd, open_stream};
 use crate::{
-    context::WorkerContext, endpoints::reconnect_pauses, guardian::BootInstant, metrics::metrics,
+    context::WorkerContext,
+    endpoints::{describe_failure, reconnect_pauses},
+    guardian::BootInstant,
+    metrics::metrics,
     term::HeldTerm,
 };
 
@@ -69,7 +72,10 @@ async fn register_worker(context: &WorkerContext) -> Result<HeldTerm, Registrati
                 Some(refusal) if refusal.reason.class() == Class::Rejected => {
                     return Err(RegistrationRefused { worker: context.name.to_string(), refusal });
                 }
-                _ => warn!(error = %status.message(), "the worker could not be registered; it tries again"),
+                _ => warn!(
+                    error = describe_failure(&status),
+                    "the worker could not be registered; it tries again"
+                ),
             },
         }
         sleep(pauses.next().unwrap_or(limits::RECONNECT_MAX)).await;

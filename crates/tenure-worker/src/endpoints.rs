@@ -3,6 +3,7 @@
 //! about another. It keeps no connection and remembers no failure.
 
 use std::{
+    error::Error as _,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -89,6 +90,20 @@ fn unreachable_status(error: &tonic::transport::Error) -> Status {
     Status::unavailable(format!("{error}{cause}"))
 }
 
+/// What became of a call, with its causes: that the way broke does not say why.
+pub(crate) fn describe_failure(status: &Status) -> String {
+    let mut said = status.message().to_owned();
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !said.ends_with(&text) {
+            said = format!("{said}: {text}");
+        }
+        cause = error.source();
+    }
+    said
+}
+
 /// The pauses between attempts to reach a coordinator: doubling, jittered, without end.
 pub(crate) fn reconnect_pauses() -> impl Iterator<Item = Duration> {
     ExponentialBuilder::default()
@@ -120,6 +135,16 @@ mod tests {
     use tenure_proto::tls::ClientTls;
 
     use super::*;
+
+    #[test]
+    fn a_failure_is_told_with_its_causes_and_each_of_them_once() {
+        let alert = std::io::Error::other(std::io::Error::other("received fatal alert: UnknownCA"));
+        let status = Status::from_error(Box::new(alert));
+        assert_eq!(describe_failure(&status), "received fatal alert: UnknownCA");
+        let mut broken = Status::unavailable("transport error");
+        broken.set_source(std::sync::Arc::new(std::io::Error::other("the peer went away")));
+        assert_eq!(describe_failure(&broken), "transport error: the peer went away");
+    }
 
     #[test]
     fn an_address_without_a_scheme_gets_one() {
