@@ -2,7 +2,10 @@
 //!
 //! Neighbours: `cluster`; `host` for workers on a host of their own; `processes` finds what belongs to a worker.
 
-use std::process::{Child, Command, Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
 
 use anyhow::{Context as _, Result};
 use nix::{
@@ -24,6 +27,8 @@ pub(super) struct Launch {
     endpoints: Option<String>,
     /// The network namespace in which it is started.
     namespace: Option<String>,
+    /// A program of somebody's own; none: `tenure worker`.
+    program: Option<PathBuf>,
     arguments: Vec<String>,
 }
 
@@ -60,6 +65,16 @@ impl Cluster {
         self.launch_worker(name, Launch::new(Some(endpoints), Some(host), arguments))
     }
 
+    /// Starts a worker with handlers: a program of one's own, which is called `PROGRAM NAME ENDPOINTS DATA_DIR ARGUMENTS…` and
+    /// knows every coordinator.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_own_worker(&mut self, name: &str, program: &Path, arguments: &[&str]) -> Result<()> {
+        let launch = Launch { program: Some(program.to_owned()), ..Launch::new(None, None, arguments) };
+        self.launch_worker(name, launch)
+    }
+
     /// Starts a worker again that was killed or stopped, as it was started before, with the same data directory.
     ///
     /// # Errors
@@ -70,20 +85,8 @@ impl Cluster {
     }
 
     fn launch_worker(&mut self, name: &str, launch: Launch) -> Result<()> {
-        let mut command = match &launch.namespace {
-            Some(namespace) => {
-                let mut command = Command::new("ip");
-                command.args(["netns", "exec", namespace]).arg(&self.program);
-                command
-            }
-            None => Command::new(&self.program),
-        };
-        command
-            .args(["worker", "--name", name, "--data-dir"])
-            .arg(self.directory().join(name))
-            .args(&launch.arguments)
-            .envs(&self.environment)
-            .env("TENURE_ENDPOINT", launch.endpoints.clone().unwrap_or_else(|| self.endpoints()));
+        let mut command = self.compose_worker(name, &launch);
+        command.args(&launch.arguments).envs(&self.environment);
         if let Some(credential) = &self.credential {
             credential.give_worker(&mut command);
         }
@@ -96,6 +99,29 @@ impl Cluster {
         self.workers.insert(name.to_owned(), worker);
         self.launches.insert(name.to_owned(), launch);
         Ok(())
+    }
+
+    fn compose_worker(&self, name: &str, launch: &Launch) -> Command {
+        let endpoints = launch.endpoints.clone().unwrap_or_else(|| self.endpoints());
+        let data_dir = self.directory().join(name);
+        if let Some(program) = &launch.program {
+            let mut command = Command::new(program);
+            command.args([name, &endpoints]).arg(data_dir);
+            return command;
+        }
+        let mut command = match &launch.namespace {
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace]).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command
+            .args(["worker", "--name", name, "--data-dir"])
+            .arg(data_dir)
+            .env("TENURE_ENDPOINT", endpoints);
+        command
     }
 
     /// The names of the workers that were not killed or stopped.
@@ -195,6 +221,7 @@ impl Launch {
         Self {
             endpoints: endpoints.map(str::to_owned),
             namespace: host.map(|host| host.namespace().to_owned()),
+            program: None,
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
         }
     }

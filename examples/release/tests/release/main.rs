@@ -1,0 +1,15 @@
+//! The example as somebody runs it, with real processes.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn a_version_is_released_once_and_another_one_taken_back_once_although_workers_are_killed_in_the_middle() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tenure-example-release")).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let shown: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&shown["version"], &shown["reverted"]), (&"1.3.0".into(), &1.into()));
+}
