@@ -34,7 +34,8 @@ fn list_typed(file: &File) -> Vec<Typed<'_>> {
         }
         let snippets: Vec<&str> = match fenced {
             Some(language) if NOT_TYPED.contains(&language) => Vec::new(),
-            Some(_) => vec![line],
+            // What the program says to do next.
+            Some(_) => line.split("   or: ").collect(),
             None => span.captures_iter(line).map(|found| found.get(1).unwrap().as_str()).collect(),
         };
         for found in snippets.into_iter().flat_map(|snippet| call.captures_iter(snippet)) {
@@ -150,6 +151,8 @@ fn invented_commands_are_found() {
         ("```sh\njob=$(tenure submit a --kee k)\ntenure submit a # --later\n```", 1),
         ("```\nmake test SEED=1 && make nothing\n```\n```text\nmake no sense\n```", 1),
         ("`tenure submit a -- cc --std`", 0),
+        ("```\nnext: tenure submit a   or: tenure token new --tenant T\n```", 0),
+        ("```\nnext: tenure submit a   or: tenure submit a --wits\n```", 1),
         ("```\ntenure submit a --key 'b --c && d' --wits\n```", 1),
     ] {
         let findings = check_typed(&[File::new("a.md", text)], &targets, &pins);
