@@ -1,10 +1,10 @@
-//! Effects under kills: so many effects of each recovery are performed on an outside ledger, while workers are killed at
-//! random, so that many die between an announcement and its record. Afterwards the ledger is held against the journal's
-//! derived rows: each effect is there exactly once, or it is listed as in doubt.
+//! Effects under kills: jobs perform effects of each recovery on an outside ledger, while workers are killed at random boundaries:
+//! right after a record, or right after an act that is not recorded yet. Afterwards the ledger is held against the journal's
+//! derived rows: each effect is there exactly once, or it is in doubt and listed where a person looks for it.
 //!
-//! Prints a table for people, and as its last line one line of JSON. Ends with 0 only where nothing was duplicated or lost, no
-//! children overlapped, and at least one kill fell between an announcement and its record. What is random follows from the
-//! seed, which is printed; the scheduling of processes does not.
+//! Prints a table for people, and as its last line one line of JSON. Ends with 0 only where nothing was duplicated, lost or
+//! unlisted, no children overlapped, and at least one kill fell between an announcement and its record. What is random follows
+//! from the seed, which is printed; the scheduling of processes does not.
 //!
 //! Neighbours: `storm` runs the fleet and kills, `judgement` counts; the test kit owns the processes, the ledger and the
 //! checkers.
@@ -24,9 +24,9 @@ pub(crate) struct Arguments {
     /// What is random follows from it; otherwise one is drawn, and printed.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many effects of each recovery are announced, at least.
+    /// How many jobs are submitted, of each recovery as many.
     #[arg(long, default_value_t = 1_000)]
-    effects: i64,
+    jobs: usize,
 }
 
 #[tokio::main]
@@ -45,7 +45,7 @@ async fn run_storm(arguments: &Arguments) -> Result<bool> {
     let seed = arguments.seed.unwrap_or_else(rand::random);
     println!("seed {seed}");
     let mut storm = storm::Storm::start(seed).await?;
-    storm.rage(arguments.effects).await?;
+    storm.rage(arguments.jobs).await?;
     let judgement = judgement::judge(&storm).await?;
     judgement.print_table();
     let held = judgement.print_summary(&storm);

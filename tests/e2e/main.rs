@@ -13,6 +13,7 @@ mod fixture;
 mod bad_input;
 mod chain;
 mod chaos;
+mod chaos_effects;
 mod compose;
 mod corpus;
 mod credentials;
