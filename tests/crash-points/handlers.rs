@@ -25,10 +25,10 @@ impl World {
         Self { ledger, executions: Arc::default() }
     }
 
-    /// How often this was executed in this scene, with this time.
-    fn count(&self, what: &str) -> u32 {
+    /// How often this was executed for the job in this scene, with this time.
+    fn count(&self, run: &RunContext, key: &str) -> u32 {
         let mut executions = self.executions.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = executions.entry(what.to_owned()).or_default();
+        let count = executions.entry(format!("{} {key}", run.job())).or_default();
         *count += 1;
         *count
     }
@@ -70,7 +70,7 @@ impl World {
     /// Fails so often, with nothing done, before it is done.
     async fn post_after(&self, run: &RunContext, key: &str, failures: u32) -> Result<u64, HandlerError> {
         let work = async |call: EffectCall| {
-            if self.count(key) <= failures {
+            if self.count(run, key) <= failures {
                 return Err(HandlerError::new("not yet"));
             }
             self.post(run, key, &call).await
@@ -140,7 +140,7 @@ pub(crate) fn look_it_up(world: World) -> HandlerWorker {
             let (world, run) = (&world, &run);
             for (key, lands) in [("landed", true), ("absent", false), ("landed too", true)] {
                 let work = async |_: EffectCall| {
-                    let is_first = world.count(key) == 1;
+                    let is_first = world.count(run, key) == 1;
                     if lands || !is_first {
                         world.post_unkeyed(run, key).await?;
                     }

@@ -15,6 +15,7 @@ use tenure_core::{
     fleet::read_fleet,
     id::{JobId, Tenant},
     job::State,
+    limits::POLL_INTERVAL_MIN,
     principal::Principal,
 };
 use tenure_store::{NewDeclaration, Store, StoreOptions};
@@ -59,7 +60,12 @@ impl Stage {
         let directory = self.directory.path();
         fs::write(directory.join("ledger-url"), self.ledger.url()).unwrap();
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let coordinator = Coordinator::start(CoordinatorOptions::new(database_url, listen)).await.unwrap();
+        let options = CoordinatorOptions {
+            // Who settles a run beside the fleet wakes nobody.
+            poll_interval: POLL_INTERVAL_MIN,
+            ..CoordinatorOptions::new(database_url, listen)
+        };
+        let coordinator = Coordinator::start(options).await.unwrap();
         let endpoint = format!("http://{}", coordinator.local_addr());
         let options = WorkerOptions {
             program: beside_the_tests("tenure"),
@@ -103,7 +109,8 @@ pub(crate) async fn take_points(shape: &Shape) -> Vec<CrashPoint> {
     points
 }
 
-async fn declare(store: &Store, shape: &Shape) {
+/// Declares the agent of a shape.
+pub(crate) async fn declare(store: &Store, shape: &Shape) {
     let file = read_fleet(&shape.fleet_file(), |path| Err(format!("{path} is not there"))).unwrap();
     let declared = |agent: &tenure_core::fleet::FleetAgent| NewDeclaration {
         agent: agent.name.clone(),

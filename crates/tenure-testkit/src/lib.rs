@@ -22,6 +22,7 @@ mod processes;
 mod programs;
 mod proxy;
 mod recovery;
+mod store_fault;
 mod template;
 mod wait;
 
@@ -46,4 +47,5 @@ pub use processes::{descendants_of, guardians_of};
 pub use programs::find_program;
 pub use proxy::{Proxy, Treatment, Way};
 pub use recovery::{Fault, Recoveries, Spread, measure_recoveries, now_ns};
+pub use store_fault::{FaultyStore, Injected, Occasion, StoreFault};
 pub use wait::wait_for;
