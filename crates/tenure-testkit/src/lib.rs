@@ -1,12 +1,14 @@
-//! What tests of Tenure stand on: real databases, and waiting for conditions.
+//! What tests of Tenure, and of work on Tenure, stand on.
 //!
-//! Owns [`TestDatabase`], a fresh and migrated database for one test, [`Cluster`], a whole fleet as
-//! processes, [`Host`], a host of its own for some of them, [`Proxy`], which delays, loses and cuts what
-//! goes between them, [`Peer`], a client without manners, [`Ledger`], an outside service that counts what was really
-//! done, [`Collector`], which receives telemetry, [`Witnesses`] and the
-//! checkers that ask them, and [`wait_for`]. Nothing here is needed at run time, and nothing replaces the real thing.
+//! Owns [`TestDatabase`], a fresh and migrated database for one test; [`crash_points`], every crash that could have happened
+//! to a job, with [`assert_resumed_honestly`]; [`FaultyStore`], in which an append fails, is lost, or is fenced; [`Cluster`],
+//! a whole fleet as processes, [`Host`], a host of its own for some of them, [`Proxy`], which delays, loses and cuts what goes
+//! between them, [`Peer`], a client without manners, [`Ledger`], an outside service that counts what was really done,
+//! [`Collector`], which receives telemetry, [`Witnesses`] and the checkers that ask them, and [`wait_for`]. Nothing here is
+//! needed at run time, and nothing replaces the real thing.
 //!
 //! Neighbours: `tenure-postgres` runs the servers, `tenure-store` owns the schema.
+#![doc = include_str!("../README.md")]
 
 mod checker;
 mod cluster;
