@@ -1,7 +1,7 @@
 //! What the storm left: for each recovery how many effects were announced, are done, and are in doubt; and what the checkers
 //! found, who compare them with the ledger's file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use anyhow::Result;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
@@ -88,11 +88,14 @@ async fn list_doubts(storm: &Storm) -> Result<(usize, Vec<String>)> {
     let mut pages: BTreeMap<uuid::Uuid, Vec<String>> = BTreeMap::new();
     let (mut listed, mut unlisted) = (0, Vec::new());
     for (job, key) in doubted {
-        if !pages.contains_key(&job) {
-            let page = storm.cluster.run(&["undecided", &job.to_string(), "--json"])?;
-            pages.insert(job, read_keys(&page)?);
-        }
-        if pages[&job].contains(&key) {
+        let keys = match pages.entry(job) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let page = storm.cluster.run(&["undecided", &job.to_string(), "--json"])?;
+                unknown.insert(read_keys(&page)?)
+            }
+        };
+        if keys.contains(&key) {
             listed += 1;
         } else {
             unlisted.push(format!("{job} {key}"));

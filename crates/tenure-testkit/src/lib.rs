@@ -7,7 +7,8 @@
 //! [`Collector`], which receives telemetry, [`Witnesses`] and the checkers that ask them, and [`wait_for`]. Nothing here is
 //! needed at run time, and nothing replaces the real thing.
 //!
-//! Neighbours: `tenure-postgres` runs the servers, `tenure-store` owns the schema.
+//! Neighbours: `tenure-postgres` runs the servers, `tenure-store` owns the schema. What follows here is the README, whose
+//! program, over `tenure_client`, `tenure_coordinator` and `tenure_worker`, is run as a test.
 #![doc = include_str!("../README.md")]
 
 mod checker;
