@@ -59,3 +59,19 @@ tenure effect "$KEY" --probe "$find" --no-undo -- sh -c '
     [ "$(wc -l < "$SCENE/count-absent")" -gt 1 ] || exit 9
     '"$post_unkeyed"
 "#;
+
+/// Effects that are undone after the job failed for good, the last first, down to the pivot. The undoing knows nothing of the
+/// script; its probe is that of the effect, and says whether that still stands.
+pub(crate) const UNDONE: &str = r#"
+at='export LEDGER_URL="$(cat "${TENURE_SOCKET%/s/*}/ledger-url")"; tenure-ledger'
+export KEY=mail/pivot; tenure effect "$KEY" --idempotent --pivot -- sh -c "$post"
+export KEY=mail/keyed
+tenure effect "$KEY" --idempotent \
+    --undo "$at post --key \"\$TENURE_IDEMPOTENCY_KEY\" --text \"\$TENURE_JOB undo:mail/keyed\"" -- sh -c "$post"
+tenure note "two of four"
+export KEY=mail/probed
+stands="$at find --text \"\$TENURE_JOB mail/probed\" && { tenure-ledger find --text \"\$TENURE_JOB undo:mail/probed\" > found; [ \$? -eq 10 ] || exit 10; }"
+tenure effect "$KEY" --probe "$stands" --undo "$at post --text \"\$TENURE_JOB undo:mail/probed\"" -- sh -c "$post_unkeyed"
+export KEY=mail/last; tenure effect "$KEY" --retry --no-undo -- sh -c "$post"
+exit 65
+"#;

@@ -1,5 +1,6 @@
 //! The table of shapes: what a job does, as an agent of a fleet file, and for a handler the function.
 
+use tenure_core::job::State;
 use tenure_worker::handler::HandlerWorker;
 
 use crate::{handlers, handlers::World, scripts};
@@ -12,7 +13,11 @@ const SETTINGS: &str = "timeout = \"2m\"\nstop-grace = \"1s\"\nlimits = { hops =
 pub(crate) struct Shape {
     /// Its agent.
     pub(crate) name: &'static str,
+    /// What else is declared about it.
+    settings: &'static str,
     work: Work,
+    /// Where it comes to rest where nobody has to decide anything.
+    pub(crate) ends: State,
 }
 
 /// How it works.
@@ -22,7 +27,7 @@ enum Work {
 }
 
 /// Every shape.
-pub(crate) const SHAPES: [Shape; 12] = [
+pub(crate) const SHAPES: [Shape; 13] = [
     handler("steps", handlers::take_steps),
     handler("recoveries", handlers::recover_in_four_ways),
     handler("retries", handlers::retry_until_done),
@@ -35,19 +40,26 @@ pub(crate) const SHAPES: [Shape; 12] = [
     script("repeated", scripts::REPEATED),
     script("restarted", scripts::RESTARTED),
     script("looked-up", scripts::LOOKED_UP),
+    undone("undone", scripts::UNDONE),
 ];
 
 const fn handler(name: &'static str, begin: fn(World) -> HandlerWorker) -> Shape {
-    Shape { name, work: Work::Handler(begin) }
+    Shape { name, settings: "", work: Work::Handler(begin), ends: State::Succeeded }
 }
 
 const fn script(name: &'static str, text: &'static str) -> Shape {
-    Shape { name, work: Work::Script(text) }
+    Shape { name, settings: "", work: Work::Script(text), ends: State::Succeeded }
+}
+
+/// A script that fails for good, and whose agent says that this is undone.
+const fn undone(name: &'static str, text: &'static str) -> Shape {
+    let settings = "unwind-on-failure = true\nfinal-exit-codes = [65]\n";
+    Shape { name, settings, work: Work::Script(text), ends: State::Failed }
 }
 
 /// The shape of this name.
 pub(crate) fn find(name: &str) -> &'static Shape {
-    static ALL: [Shape; 12] = SHAPES;
+    static ALL: [Shape; 13] = SHAPES;
     ALL.iter().find(|shape| shape.name == name).unwrap_or_else(|| panic!("no shape is called {name}"))
 }
 
@@ -58,7 +70,7 @@ impl Shape {
             Work::Script(text) => format!("script = '''\n{}{text}'''\n", scripts::HEAD),
             Work::Handler(_) => "handler = \"1\"\n".to_owned(),
         };
-        format!("schema = 1\n[agents.{}]\n{SETTINGS}{work}", self.name)
+        format!("schema = 1\n[agents.{}]\n{SETTINGS}{}{work}", self.name, self.settings)
     }
 
     /// The worker that holds its handler; none: it is a script.

@@ -55,9 +55,9 @@ async fn resume(shape: &Shape, point: &CrashPoint, world: InFlight) {
     let result = rebuilt.wait_for_rest(PATIENCE).await.map_err(|error| format!("{error:#}"));
     let entries = scene.end().await;
     assert_resumed_honestly(point, &rebuilt, &result).await;
-    // What only a person may settle waits for one, and nothing else keeps the job from its success.
+    // What only a person may settle waits for one, and nothing else keeps the job from its end.
     let wants_a_person = point.in_flight().iter().any(EffectAtPoint::needs_a_person);
-    let expected = if wants_a_person { State::Quarantined } else { State::Succeeded };
+    let expected = if wants_a_person { State::Quarantined } else { shape.ends };
     assert_eq!(result, Ok(expected), "{point}, what was in flight: {world:?}");
     let witnesses = Witnesses { entries: Some(&entries), ..Witnesses::of_database(&rebuilt.pool) };
     let findings = witnesses.check().await.unwrap();
@@ -133,6 +133,11 @@ async fn crash_points_of_a_script_that_crashes_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_points_of_a_script_whose_effects_are_looked_up() {
     resume_every_point("looked-up").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_that_is_undone() {
+    resume_every_point("undone").await;
 }
 
 /// The table is what the tests above resume, so that none is forgotten.

@@ -13,6 +13,7 @@ use tenure_core::{
     credential::Tenants,
     handover::Cause,
     id::{Attach, Digest, Epoch, Generation, Term, WorkerName},
+    job::State,
     limits::{BUDGET_DEFAULT_MICROS, RUN_CAP_DEFAULT},
     plan::{Changes, Fencing, JobChange, LeaseChange, ReadyChange},
     principal::Principal,
@@ -52,7 +53,9 @@ struct Replay<'a> {
     head: Head,
     /// The epoch of its live lease.
     lease: Option<Epoch>,
-    is_queued: bool,
+    /// The cause with which it waits in the queue.
+    queued: Option<Cause>,
+    unwinding: Option<Unwinding>,
     attempts: u32,
     losses: u32,
     hops_left: u32,
@@ -71,7 +74,8 @@ pub(super) async fn replay_prefix(original: &Arc<Original>, appended: usize) -> 
         generation,
         head: Head::genesis(),
         lease: None,
-        is_queued: false,
+        queued: None,
+        unwinding: None,
         attempts: 0,
         losses: 0,
         hops_left: 0,
@@ -116,7 +120,7 @@ impl Replay<'_> {
         let new = self.compose_job(records)?;
         let outcome = self.store.submit_jobs(&[new]).await?;
         ensure!(matches!(outcome[..], [Submitted::Admitted { .. }]), "submitting it came to {outcome:?}");
-        self.is_queued = true;
+        self.queued = Some(Cause::Dispatch);
         Ok(())
     }
 
@@ -176,7 +180,7 @@ impl Replay<'_> {
         ensure!(was == is, "the claim took {is:?} (seq, epoch, run), and the original had {was:?}");
         self.head = claimed.head;
         self.lease = Some(claimed.epoch);
-        self.is_queued = false;
+        self.queued = None;
         Ok(())
     }
 
@@ -252,35 +256,34 @@ impl Replay<'_> {
         let mut job = JobChange::default();
         match &record.kind {
             RecordKind::RunInterrupted { restart: Some(restart), .. } => self.count(restart.pays, &mut job),
-            RecordKind::CancelRequested { .. } => job.cancel_requested_by_draft = Some(0),
-            RecordKind::UnwindStarted { .. } => {
+            kind @ RecordKind::UnwindStarted { .. } => {
+                self.unwinding = Unwinding::begun_by(kind);
                 (self.attempts, self.losses) = (0, 0);
                 (job.attempts, job.losses) = (Some(0), Some(0));
-                job.unwinding = Unwinding::begun_by(&record.kind);
-                if self.is_queued
-                    && let Some(RecordKind::RunStarted { cause, .. }) = next
-                {
-                    changes.ready = ReadyChange::Replace { cause: cause.clone() };
-                }
+                job.unwinding.clone_from(&self.unwinding);
             }
+            RecordKind::CancelRequested { .. } => job.cancel_requested_by_draft = Some(0),
             RecordKind::JobConcluded { outcome, reason, .. } => {
                 job.state = Some(*outcome);
                 job.reason = Some(reason.clone().unwrap_or_default());
                 job.concluded = true;
                 changes.lease = self.give_up_lease();
-                if std::mem::take(&mut self.is_queued) {
+                if self.queued.take().is_some() {
                     changes.ready = ReadyChange::Delete;
                 }
             }
             _ => {}
         }
         if let Some(RecordKind::RunStarted { cause, .. }) = next
-            && !self.is_queued
+            && self.queued.as_ref() != Some(cause)
         {
-            job.state = Some(tenure_core::job::State::Ready);
+            job.state = Some(State::Ready);
             changes.lease = self.give_up_lease();
-            changes.ready = ReadyChange::Insert { cause: cause.clone(), not_before: None };
-            self.is_queued = true;
+            let cause = cause.clone();
+            changes.ready = match self.queued.replace(cause.clone()) {
+                Some(_) => ReadyChange::Replace { cause },
+                None => ReadyChange::Insert { cause, not_before: None },
+            };
         }
         changes.job = (job != JobChange::default()).then_some(job);
         changes
@@ -293,6 +296,8 @@ impl Replay<'_> {
     /// What a restart drew on.
     fn count(&mut self, pays: Pays, job: &mut JobChange) {
         let (attempts, losses, hops) = match pays {
+            // Undoing meets no ceiling.
+            Pays::Attempt if self.unwinding.is_some() => (1, 0, 0),
             Pays::Attempt => (1, 0, 1),
             Pays::Loss => (0, 1, 0),
             Pays::Nothing => (1, 0, 0),
@@ -314,8 +319,11 @@ impl Replay<'_> {
             _ => None,
         });
         let (previous, attempt) = started.context("there is a lease and no claim")?;
-        let interruption = Interruption::WorkerLost;
-        let cause = Cause::Recovered { previous, interruption, attempt: attempt + 1 };
+        let (interruption, attempt) = (Interruption::WorkerLost, attempt + 1);
+        let cause = match &self.unwinding {
+            Some(unwinding) => Cause::Unwinding { instead_of: unwinding.state(), attempt },
+            None => Cause::Recovered { previous, interruption, attempt },
+        };
         let job = &self.original.job;
         let set_down = self.store.set_down_run(&job.tenant, job.job, epoch, &cause).await?;
         ensure!(set_down, "there is no live lease of epoch {epoch} to be given up");
