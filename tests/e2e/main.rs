@@ -11,6 +11,7 @@
 mod fixture;
 
 mod bad_input;
+mod blobs;
 mod chain;
 mod chaos;
 mod chaos_effects;

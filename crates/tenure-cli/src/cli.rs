@@ -5,8 +5,8 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
     agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs, dev,
-    effect, effects, failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping, recover,
-    submit, token, verify, worker, workers,
+    effect, effects, erase, failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping,
+    recover, submit, token, verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -81,6 +81,7 @@ pub(crate) enum Verb {
     Undecided(effects::UndecidedArgs),
     Recover(recover::RecoverArgs),
     ConfirmGone(confirm_gone::ConfirmGoneArgs),
+    Erase(erase::EraseArgs),
     Ping(ping::PingArgs),
     Note(in_run::NoteArgs),
     Effect(effect::EffectArgs),
@@ -95,7 +96,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Work",
         &["submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "verify", "cancel"],
     ),
-    ("Operate", &["workers", "undecided", "recover", "confirm-gone", "ping"]),
+    ("Operate", &["workers", "undecided", "recover", "confirm-gone", "erase", "ping"]),
     ("In a run", &["note", "effect", "status"]),
 ];
 
@@ -150,6 +151,7 @@ impl Verb {
             Self::Undecided(args) => context.wait_for(effects::list_undecided(context, args)),
             Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),
+            Self::Erase(args) => context.wait_for(erase::erase_values(context, args)),
             Self::Ping(args) => context.wait_for(ping::ping(context, args)),
             Self::Note(args) => context.wait_for(in_run::write_note(context, args)),
             Self::Effect(args) => context.wait_for(effect::perform_effect(context, args)),

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
-use tenure_coordinator::{Coordinator, CoordinatorOptions, StartError};
+use tenure_coordinator::{BlobLocation, Coordinator, CoordinatorOptions, StartError};
 use tenure_core::reason::Reason;
 use tenure_telemetry::MetricsPage;
 
@@ -46,6 +46,10 @@ pub(crate) struct CoordinatorArgs {
     /// How often to look without being told by another coordinator: 100ms to 5m. What a lost notification may cost.
     #[arg(long, env = "TENURE_POLL_INTERVAL", value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
     poll_interval: Duration,
+    /// Where values of more than 256 KiB are: a directory, or s3://BUCKET/PREFIX?endpoint=URL&region=R. Without it they are
+    /// refused.
+    #[arg(long, env = "TENURE_BLOBS", value_name = "PLACE")]
+    blobs: Option<BlobLocation>,
     #[command(flatten)]
     exposure: ExposureArgs,
     #[command(flatten)]
@@ -71,6 +75,7 @@ async fn serve(context: &Context, args: CoordinatorArgs, page: Option<MetricsPag
         tokens: args.exposure.tokens.clone(),
         allow_plaintext: context.global.credential.allow_plaintext,
         tls: args.exposure.tls_files(),
+        blobs: args.blobs.clone(),
         ..CoordinatorOptions::new(args.database.into_url()?, args.listen)
     };
     let started = tokio::select! {

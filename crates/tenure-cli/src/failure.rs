@@ -156,6 +156,7 @@ impl From<ClientError> for Failure {
             | ClientError::OutcomeUnknown { .. }
             | ClientError::Unreadable { .. }
             | ClientError::RecordUnreadable { .. }
+            | ClientError::InputUnreadable { .. }
             | ClientError::WaitRanOut { .. }
             | ClientError::ChainBroken { .. } => Self::from_error(error.reason(), &error),
         }

@@ -45,6 +45,7 @@ mod wait;
 
 mod cancel;
 mod confirm_gone;
+mod erase;
 mod ping;
 mod recover;
 mod selection;

@@ -3,7 +3,10 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use tenure_client::output::{OutputChunk, OutputRequest, OutputStream};
+use tenure_client::{
+    jobs::JobResult,
+    output::{OutputChunk, OutputRequest, OutputStream},
+};
 use tenure_core::id::Run;
 
 use crate::{context::Context, failure::Failure, journal_line::name_bytes};
@@ -51,12 +54,20 @@ pub(crate) async fn read_output(context: &Context, args: OutputArgs) -> Result<(
 }
 
 pub(crate) async fn read_result(context: &Context, args: ResultArgs) -> Result<(), Failure> {
-    let result = context.client()?.get_result(&args.job).await?;
+    let client = context.client()?;
     if context.printer.json {
-        let (name, text) = name_bytes("result", &result);
+        let (name, text) = name_bytes("result", &client.get_result(&args.job).await?);
         return context.printer.object(&json!({ name: text }));
     }
-    context.printer.bytes(&result)
+    match client.open_result(&args.job).await? {
+        JobResult::Whole(result) => context.printer.bytes(&result),
+        JobResult::Large(mut reader) => {
+            while let Some(piece) = reader.next().await? {
+                context.printer.bytes(&piece)?;
+            }
+            Ok(())
+        }
+    }
 }
 
 fn chunk_object(chunk: &OutputChunk) -> Value {

@@ -11,8 +11,16 @@ use std::{
 use bytes::Bytes;
 use clap::Args;
 use jiff::Timestamp;
-use tenure_client::submission::{Admitted, Submission};
-use tenure_core::{reason::Reason, record::DeadlineSetting, refusal::Refusal};
+use tenure_client::{
+    blobs::LargeValue,
+    submission::{Admitted, Submission},
+};
+use tenure_core::{
+    limits::{BLOB_MAX_BYTES, VALUE_MAX_BYTES},
+    reason::Reason,
+    record::DeadlineSetting,
+    refusal::Refusal,
+};
 
 use crate::{
     context::Context,
@@ -89,10 +97,14 @@ pub(crate) async fn submit_jobs(context: &Context, args: SubmitArgs) -> Result<(
     if let Some(path) = args.batch {
         return submit_batch(context, &path, &template, limit).await;
     }
-    let input = args.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
+    let input = args.input.as_deref().map(read_input).transpose()?.unwrap_or(Input::Small(Bytes::new()));
     let says_no_deadline = template.deadline.is_none();
     let client = context.client()?;
-    let admitted = client.submit_job(Submission { input, ..template }).await?;
+    let submission = match input {
+        Input::Small(input) => Submission { input, ..template },
+        Input::Large(value) => Submission { input_blob: Some(client.put_blob(&value).await?), ..template },
+    };
+    let admitted = client.submit_job(submission).await?;
     print_admitted(context, &admitted)?;
     if says_no_deadline {
         remark_deadline(context, &admitted);
@@ -120,22 +132,40 @@ fn remark_deadline(context: &Context, admitted: &Admitted) {
     }
 }
 
-fn read_input(given: &str) -> Result<Bytes, Failure> {
+/// An input, by the way that it goes.
+enum Input {
+    /// With the submission.
+    Small(Bytes),
+    /// Before it, in pieces.
+    Large(LargeValue),
+}
+
+/// What is larger than a message takes is read from its file while it goes; stdin cannot be read twice, and is kept.
+fn read_input(given: &str) -> Result<Input, Failure> {
     let read = if given == "-" {
         let mut input = Vec::new();
-        io::stdin().lock().read_to_end(&mut input).map(|_| input)
+        // One byte more shows that it is too much.
+        io::stdin().lock().take(BLOB_MAX_BYTES + 1).read_to_end(&mut input).map(|_| input)
     } else if let Some(path) = given.strip_prefix('@') {
-        fs::read(path)
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() && metadata.len() > VALUE_MAX_BYTES => {
+                return Ok(Input::Large(LargeValue::File(path.into())));
+            }
+            Ok(_) => fs::read(path),
+            Err(error) => Err(error),
+        }
     } else {
         Ok(given.as_bytes().to_vec())
     };
-    read.map(Bytes::from).map_err(|error| {
+    let read = read.map(Bytes::from).map_err(|error| {
         let what = if given == "-" { "stdin" } else { given.trim_start_matches('@') };
         Failure::caused(
             Refusal::new(Reason::InvalidArgument, format!("reading the input from {what}")),
             &error,
         )
-    })
+    })?;
+    let is_small = read.len() as u64 <= VALUE_MAX_BYTES;
+    Ok(if is_small { Input::Small(read) } else { Input::Large(LargeValue::Bytes(read)) })
 }
 
 /// Reads a span of whole seconds; for the parser of the command line.

@@ -47,14 +47,15 @@ fn print_verified(context: &Context, journal: &VerifiedJournal) -> Result<(), Fa
             "head_seq": verified.head.seq,
             "head_hash": verified.head.hash,
             "values_checked": verified.values_checked,
-            "values_absent": verified.values_absent,
+            "values_erased": verified.values_erased,
         }));
     }
-    let absent = match verified.values_absent {
+    let erased = match verified.values_erased {
         0 => String::new(),
-        count => format!(", {count} values are no longer there"),
+        1 => ", 1 value was erased".to_owned(),
+        count => format!(", {count} values were erased"),
     };
     context
         .printer
-        .line(&format!("{job}  verified: {} records, head {}{absent}", verified.head.seq, verified.head.hash))
+        .line(&format!("{job}  verified: {} records, head {}{erased}", verified.head.seq, verified.head.hash))
 }

@@ -1,7 +1,7 @@
 //! What can go wrong between a caller and a fleet. A refusal of the fleet is handed on as it came; everything else says
 //! which endpoints were asked and whether what was asked for may have been done nevertheless.
 
-use std::time::Duration;
+use std::{io, path::PathBuf, time::Duration};
 
 use tenure_core::{id::JobId, job::State, reason::Reason, refusal::Refusal, verify::Finding};
 use tenure_proto::{convert::InvalidField, tls::PlaintextToken};
@@ -72,6 +72,15 @@ pub enum ClientError {
         #[source]
         source: serde_json::Error,
     },
+    /// A file that was to be handed in cannot be read.
+    #[error("reading the input from {}", path.display())]
+    InputUnreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The wait ran out.
     #[error("job {} is still {} after {} s", job.short(), state, waited.as_secs())]
     WaitRanOut {
@@ -98,7 +107,9 @@ impl ClientError {
     #[must_use]
     pub const fn reason(&self) -> Reason {
         match self {
-            Self::NoEndpoint | Self::InvalidEndpoint { .. } => Reason::InvalidArgument,
+            Self::NoEndpoint | Self::InvalidEndpoint { .. } | Self::InputUnreadable { .. } => {
+                Reason::InvalidArgument
+            }
             Self::Tls { .. } => Reason::TlsUnusable,
             Self::Plaintext(_) => Reason::TlsRequired,
             Self::Refused(refusal) => refusal.reason,

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tenure_core::{id::Epoch, job::State};
 use tenure_proto::{
-    convert::{state::write_state, time::write_timestamp},
+    convert::{blob::read_blob_ref, state::write_state, time::write_timestamp},
     v1,
 };
 
 use crate::{
     Client, ClientError,
+    blobs::BlobReader,
     client::{Repeat, job_service},
     job::{Job, JobPage},
 };
@@ -27,6 +28,15 @@ pub struct JobFilter {
     pub since: Option<Timestamp>,
     /// Only jobs that bear all of these labels.
     pub labels: BTreeMap<String, String>,
+}
+
+/// What a job returned.
+#[derive(Debug)]
+pub enum JobResult {
+    /// All of it.
+    Whole(Bytes),
+    /// More than 256 KiB, to be read in pieces.
+    Large(Box<BlobReader>),
 }
 
 impl Client {
@@ -73,12 +83,30 @@ impl Client {
     /// # Errors
     /// The fleet refuses or does not answer.
     pub async fn get_result(&self, job: &str) -> Result<Bytes, ClientError> {
-        let request = v1::GetResultRequest { job: job.to_owned() };
+        match self.open_result(job).await? {
+            JobResult::Whole(result) => Ok(result),
+            JobResult::Large(reader) => reader.read_whole().await,
+        }
+    }
+
+    /// The same without reading a large one.
+    ///
+    /// # Errors
+    /// As `get_result`.
+    pub async fn open_result(&self, job: &str) -> Result<JobResult, ClientError> {
+        let request = v1::GetResultRequest { job: job.to_owned(), accept_blob: true };
         let ask = |channel| {
             let request = request.clone();
             async move { job_service(channel).get_result(request).await }
         };
-        Ok(self.call(Repeat::Reads, ask).await?.result)
+        let answer = self.call(Repeat::Reads, ask).await?;
+        match answer.blob {
+            None => Ok(JobResult::Whole(answer.result)),
+            Some(blob) => {
+                let job = self.get_job(job).await?.id;
+                Ok(JobResult::Large(self.read_blob(job, read_blob_ref("blob", &blob)?).into()))
+            }
+        }
     }
 
     /// Asks for a job to be cancelled. True beside the job: an earlier request stands.

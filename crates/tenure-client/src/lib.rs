@@ -19,6 +19,7 @@ pub mod health;
 pub mod run;
 pub mod run_effect;
 
+pub mod blobs;
 pub mod output;
 pub mod record;
 pub mod verification;

@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tenure_core::{
     id::{JobId, SessionId},
-    record::DeadlineSetting,
+    record::{DeadlineSetting, ValueRef},
     refusal::Refusal,
 };
 use tenure_proto::{
     convert::{
         InvalidField,
+        blob::write_blob_ref,
         id::{read_job_id, read_session_id},
         require,
         submission::{read_refusal, write_deadline},
@@ -36,6 +37,8 @@ pub struct Submission {
     pub agent: String,
     /// The raw input.
     pub input: Bytes,
+    /// An input that `put_blob` stored, instead of `input`.
+    pub input_blob: Option<ValueRef>,
     /// The idempotency key; none: a random one, so that sending again is safe.
     pub key: Option<String>,
     /// When the session must be over; none: the agent's own limit, otherwise one hour.
@@ -101,6 +104,7 @@ impl Submission {
         v1::Submission {
             agent: self.agent,
             input: self.input,
+            input_blob: self.input_blob.map(write_blob_ref),
             key: Some(self.key.unwrap_or_else(|| format!("client-{}", Uuid::now_v7()))),
             deadline: self.deadline.map(write_deadline),
             labels: self.labels.into_iter().collect(),

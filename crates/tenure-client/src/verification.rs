@@ -3,7 +3,8 @@
 
 use tenure_core::{
     id::{JobId, Seq},
-    verify::{ChainVerifier, Finding, StoredRecord, Verified},
+    reason::Reason,
+    verify::{ChainFlaw, ChainVerifier, Finding, NamedBlob, StoredRecord, Verified},
 };
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// A journal that verifies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedJournal {
     /// Of which job.
     pub job: JobId,
@@ -21,7 +22,8 @@ pub struct VerifiedJournal {
 }
 
 impl Client {
-    /// Reads a job's journal to its end and recomputes its chain.
+    /// Reads a job's journal to its end and recomputes its chain, and the digests of the values that it names, also of those
+    /// that lie in the blob store.
     ///
     /// # Errors
     /// The journal does not verify, or the fleet refuses or does not answer.
@@ -35,7 +37,38 @@ impl Client {
         while let Some(next) = check_page(&mut verifier, page).map_err(broken)? {
             page = self.list_records(&job.to_string(), next, &[], 0).await?;
         }
-        Ok(VerifiedJournal { job, verified: verifier.finish().map_err(broken)? })
+        let mut verified = verifier.finish().map_err(broken)?;
+        for blob in std::mem::take(&mut verified.blobs) {
+            match self.check_blob(job, blob).await? {
+                None => verified.values_erased += 1,
+                Some(Ok(())) => verified.values_checked += 1,
+                Some(Err(flaw)) => return Err(broken(Finding { seq: blob.seq, flaw })),
+            }
+        }
+        Ok(VerifiedJournal { job, verified })
+    }
+
+    /// Reads a value and computes its digest; none where it was erased after the journal was read.
+    async fn check_blob(
+        &self,
+        job: JobId,
+        blob: NamedBlob,
+    ) -> Result<Option<Result<(), ChainFlaw>>, ClientError> {
+        let mut reader = self.read_blob(job, blob.reference);
+        loop {
+            match reader.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(Some(Ok(()))),
+                Err(error) => {
+                    return match error.reason() {
+                        Reason::ValueErased => Ok(None),
+                        Reason::BlobNotFound => Ok(Some(Err(ChainFlaw::ValueMissing))),
+                        Reason::BlobDiffers => Ok(Some(Err(ChainFlaw::ValueEdited))),
+                        _ => Err(error),
+                    };
+                }
+            }
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tenure_core::{reason::Reason, refusal::Refusal, run_ref::RunRef};
 use tenure_proto::{
-    convert::{InvalidField, run::read_run_ref},
+    convert::{InvalidField, blob::read_blob_ref, run::read_run_ref},
     v1::{self, attach_request, attach_response},
 };
 use tokio::sync::broadcast;
@@ -22,10 +22,12 @@ use tonic::{Status, Streaming};
 
 use crate::{
     attachments::Attached,
+    blob_transfer::refuse_unknown,
     coordinator::Parts,
     lane::work::{LaneError, Reply, ReportAnswer, ReportStream},
     metrics::metrics,
-    refusals::write_refusal,
+    patience::within,
+    refusals::{refuse_store, write_refusal},
     wake::{OrderKind, RaisedOrder},
 };
 pub(crate) use output::OutputQueue;
@@ -133,11 +135,33 @@ impl Session {
     async fn report_end(&self, end: v1::EndRun) -> Result<(), Refusal> {
         let run = self.read_run(end.run.as_ref())?;
         let (n, reply) = (end.n, self.reply_for(&run, end.n));
+        if let Some(refusal) = self.check_result_blob(&run, end.result_blob.as_ref()).await? {
+            self.answer(&run, n, Ok(ReportAnswer::Refused(refusal)));
+            return Ok(());
+        }
         match report::read_end(run.clone(), end, &self.attached.worker, self.reports.clone(), reply) {
             Ok(report) => self.parts.lanes.report(report).await,
             Err(refusal) => self.answer(&run, n, Ok(ReportAnswer::Refused(refusal))),
         }
         Ok(())
+    }
+
+    /// Why a result in the blob store is not this run's to report. Where that is not known, the stream ends, and the worker
+    /// reports again.
+    async fn check_result_blob(
+        &self,
+        run: &RunRef,
+        blob: Option<&v1::BlobRef>,
+    ) -> Result<Option<Refusal>, Refusal> {
+        let Some(blob) = blob else { return Ok(None) };
+        let named = match read_blob_ref("result_blob", blob) {
+            Ok(named) => named,
+            Err(error) => return Ok(Some(error.into())),
+        };
+        let found = within(self.parts.store.find_blob(&run.tenant, named.sha256)).await?;
+        let found = found.map_err(|error| refuse_store(&error))?;
+        let is_ours = found.is_some_and(|blob| blob.job == Some(run.job) && blob.bytes == named.bytes);
+        Ok((!is_ours).then(|| refuse_unknown(named.sha256)))
     }
 
     /// A run of a tenant that this worker may work for; of any other the worker cannot know.

@@ -2,6 +2,7 @@
 //! report of its last pass, and ends when the coordinator stops; two coordinators may do the same at once. Neighbours:
 //! `coordinator` starts it, `dispatch` is the loop that gives runs to workers.
 
+mod blobs;
 mod clock;
 mod credentials;
 mod delayed;
@@ -28,6 +29,7 @@ pub(crate) fn start_background(parts: &Parts, listen_database_url: String, token
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
     parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
+    parts.vital.spawn("sweep of blobs", blobs::sweep_blobs(parts.clone()));
     parts.vital.spawn("gauges", gauges::count_fleet(parts.clone()));
     parts.vital.spawn("tokens of the database", credentials::follow_database_tokens(parts.clone()));
     if let Some(file) = token_file {

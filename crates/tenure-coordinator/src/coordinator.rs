@@ -22,6 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     attachments::Attachments,
     background::start_background,
+    blob_store::BlobStore,
     clock::DatabaseClock,
     credentials::{Credentials, file::TokenFile},
     lane::{LaneParts, Lanes},
@@ -56,6 +57,8 @@ pub(crate) struct Parts {
     pub(crate) credentials: Credentials,
     /// Who mints the secrets of runs.
     pub(crate) run_secrets: RunSecrets,
+    /// Where values are that no row takes.
+    pub(crate) blobs: BlobStore,
     pub(crate) readiness: Readiness,
     pub(crate) bulk: Bulk,
     /// How many streams follow a job, a journal or an output.
@@ -90,9 +93,10 @@ impl Coordinator {
             Some(path) => Some(TokenFile::open(path).await.map_err(StartError::TokenFile)?),
             None => None,
         };
+        let blobs = BlobStore::open(options.blobs.as_ref()).map_err(StartError::Blobs)?;
         let store = prepare_database(&options).await.map_err(StartError::Database)?;
         let tokens = store.list_tokens().await.map_err(StartError::Database)?;
-        let parts = assemble(store, &options).await.map_err(StartError::Database)?;
+        let parts = assemble(store, blobs, &options).await.map_err(StartError::Database)?;
         parts.credentials.replace_database(tokens).map_err(StartError::Tokens)?;
         let token_file = file.map(|(file, tokens)| {
             parts.credentials.replace_file(tokens);
@@ -243,7 +247,7 @@ async fn connect(options: &CoordinatorOptions) -> Result<Store, StoreError> {
     Store::connect(&options.database_url, named).await
 }
 
-async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, StoreError> {
+async fn assemble(store: Store, blobs: BlobStore, options: &CoordinatorOptions) -> Result<Parts, StoreError> {
     let clock = DatabaseClock::measure(&store).await?;
     let generation = store.read_installation().await?.generation;
     let run_secrets = RunSecrets::of_installation(store.read_run_key().await?);
@@ -265,6 +269,7 @@ async fn assemble(store: Store, options: &CoordinatorOptions) -> Result<Parts, S
         generation,
         credentials,
         run_secrets,
+        blobs,
         readiness: Readiness::ready(),
         bulk: Bulk::new(),
         followers: Followers::new(),

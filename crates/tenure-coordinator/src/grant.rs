@@ -11,12 +11,12 @@ use tenure_core::{
     deadline::Deadline,
     handover::{Cause, Handover, History},
     id::Seq,
-    record::{Phase, Record, RecordKind},
+    record::{KeptValue, Phase, Record, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
 };
 use tenure_proto::{
-    convert::{run::write_run_ref, time::write_timestamp},
+    convert::{blob::write_blob_ref, run::write_run_ref, time::write_timestamp},
     v1::{self, attach_response::Message},
 };
 use tenure_store::Claimed;
@@ -154,6 +154,11 @@ fn send_grant(attached: &Attached, run: Claimed, secret: RunSecret, handover: &H
         Ok(json) => json,
         Err(error) => return refuse_grant(attached, &run, &error.to_string()),
     };
+    let (input, input_blob, input_erased) = match run.input.clone() {
+        KeptValue::Beside(value) => (value.into(), None, false),
+        KeptValue::Blob(reference) => (Bytes::new(), Some(write_blob_ref(reference)), false),
+        KeptValue::Erased => (Bytes::new(), None, true),
+    };
     tracing::info!(
         job = %run.job, run = %run.run, epoch = %run.epoch, worker = %attached.worker, agent = %run.agent,
         "granted a run"
@@ -172,7 +177,9 @@ fn send_grant(attached: &Attached, run: Claimed, secret: RunSecret, handover: &H
         agent: run.agent.to_string(),
         declaration,
         unwinding,
-        input: run.input.into(),
+        input,
+        input_blob,
+        input_erased,
         handover: json.into(),
         brief: brief(handover),
         deadline_at: run.deadline_at.map(write_timestamp),

@@ -21,6 +21,9 @@ mod dispatch;
 mod gone;
 mod grant;
 
+mod blob_store;
+mod blob_transfer;
+
 mod background;
 
 mod credentials;
@@ -36,6 +39,7 @@ mod trace;
 mod vital;
 mod wake;
 
+pub use blob_store::{BlobLocation, BlobStoreError, InvalidBlobLocation};
 pub use coordinator::{Coordinator, RunningCoordinator};
 pub use credentials::{TooManyTokens, file::TokenFileError};
 pub use mint::mint_token;

@@ -66,10 +66,11 @@ pub(crate) enum Limit {
     Arriving,
     Unread,
     Stalled,
+    BlobTransfers,
 }
 
 impl Limit {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::LaneQueue,
         Self::SubmitQueue,
         Self::SubmitRoom,
@@ -87,6 +88,7 @@ impl Limit {
         Self::Arriving,
         Self::Unread,
         Self::Stalled,
+        Self::BlobTransfers,
     ];
 
     const fn word(self) -> &'static str {
@@ -108,6 +110,7 @@ impl Limit {
             Self::Arriving => "arriving",
             Self::Unread => "unread",
             Self::Stalled => "stalled",
+            Self::BlobTransfers => "blob_transfers",
         }
     }
 }

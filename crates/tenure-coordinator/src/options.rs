@@ -10,6 +10,7 @@ use tenure_core::{
 use tenure_store::StoreError;
 
 use crate::{
+    blob_store::{BlobLocation, BlobStoreError},
     credentials::{TooManyTokens, file::TokenFileError},
     tls::{TlsFileError, TlsFiles},
 };
@@ -39,6 +40,8 @@ pub struct CoordinatorOptions {
     pub tokens: Option<PathBuf>,
     /// The certificate; none: plain text.
     pub tls: Option<TlsFiles>,
+    /// Where values are that no row takes; none: what is larger is refused.
+    pub blobs: Option<BlobLocation>,
     /// Serve beyond loopback in plain text, where something else encrypts. Credentials are wanted nevertheless.
     pub allow_plaintext: bool,
 }
@@ -56,6 +59,7 @@ impl CoordinatorOptions {
             listen_database_url: None,
             tokens: None,
             tls: None,
+            blobs: None,
             allow_plaintext: false,
         }
     }
@@ -91,6 +95,9 @@ pub enum StartError {
     /// The database has too many tokens.
     #[error("preparing the credentials")]
     Tokens(#[source] TooManyTokens),
+    /// The blob store cannot be used.
+    #[error(transparent)]
+    Blobs(BlobStoreError),
     /// Another process has the port.
     #[error("listening on {listen}, which another process uses")]
     PortInUse {
@@ -142,6 +149,7 @@ impl StartError {
             Self::TlsRequired { .. } => Reason::TlsRequired,
             Self::TlsFile(_) | Self::Tls(_) => Reason::TlsUnusable,
             Self::TokenFile(_) | Self::Tokens(_) => Reason::TokensUnreadable,
+            Self::Blobs(_) => Reason::BlobStoreUnavailable,
             Self::PortInUse { .. } => Reason::PortInUse,
             Self::Listen { .. } | Self::Lanes { .. } | Self::PollInterval { .. } => Reason::InvalidArgument,
             Self::Reflection(_) => Reason::Internal,

@@ -15,7 +15,9 @@ mod agent_service;
 mod job_service;
 mod worker_service;
 
+mod blobs;
 mod effects;
+mod erasure;
 mod find_job;
 pub(crate) mod followers;
 mod job_view;

@@ -9,7 +9,7 @@ mod writer;
 
 use std::sync::Arc;
 
-use tenure_core::{id::Generation, limits, reason::Reason, refusal::Refusal};
+use tenure_core::{id::Generation, limits, reason::Reason, record::KeptValue, refusal::Refusal};
 use tenure_proto::{convert::time::write_timestamp, v1};
 use tenure_store::{NewJob, Submitted};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -48,7 +48,7 @@ pub(crate) struct SealedJob {
     new: NewJob,
     /// Shared by all jobs of a batch that are admitted under it.
     document: Arc<[u8]>,
-    input: Vec<u8>,
+    input: KeptValue,
 }
 
 /// Where the answer to a submission comes from.
@@ -61,7 +61,10 @@ enum Placed {
 
 impl SealedJob {
     fn size_bytes(&self) -> usize {
-        self.input.len()
+        match &self.input {
+            KeptValue::Beside(input) => input.len(),
+            KeptValue::Blob(_) | KeptValue::Erased => 0,
+        }
     }
 }
 

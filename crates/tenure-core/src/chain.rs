@@ -2,6 +2,8 @@
 //! serialises a record in order to check it, so anybody can verify a chain in any language, and a later release that
 //! reads an old record in a new shape does not change its hash.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::id::{Digest, Seq};
 
 /// What is hashed to give the `prev_hash` of seq 1.
@@ -36,6 +38,29 @@ pub fn value_digest(salt: &[u8], value: &[u8]) -> Digest {
     Digest::of_both(salt, value)
 }
 
+/// The same of a value that comes in pieces.
+#[derive(Debug, Clone)]
+pub struct ValueDigest(Sha256);
+
+impl ValueDigest {
+    /// Nothing of the value has come.
+    #[must_use]
+    pub fn begin(salt: &[u8]) -> Self {
+        Self(Sha256::new().chain_update(salt))
+    }
+
+    /// The next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The digest, once all of it came.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +82,17 @@ mod tests {
         let head = Head::genesis().extend(br#"{"seq":1}"#);
         assert_eq!(head.seq, Seq(1));
         assert_eq!(head.hash.to_string(), "bd32bb9825aebae308d88f5d6c13d5730ac0e8b8023ea684c47eadd5bf4a0693");
+    }
+
+    #[test]
+    fn a_digest_does_not_depend_on_the_pieces_in_which_a_value_came() {
+        for cut in 0..=5 {
+            let (first, second) = b"value".split_at(cut);
+            let mut digest = ValueDigest::begin(b"salt");
+            digest.add(first);
+            digest.add(second);
+            assert_eq!(digest.finish(), value_digest(b"salt", b"value"));
+        }
     }
 
     #[test]

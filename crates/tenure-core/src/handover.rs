@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     id::{JobId, Run},
     job::State,
-    record::Phase,
+    record::{KeptValue, Phase},
     recovery::Interruption,
 };
 
@@ -73,8 +73,8 @@ pub struct Handover {
     pub run: Run,
     /// Why it is starting.
     pub cause: Cause,
-    /// The job's input, whole. None: it was erased.
-    pub input: Option<Vec<u8>>,
+    /// The job's input.
+    pub input: KeptValue,
     /// What earlier runs wrote down, oldest first.
     pub notes: Vec<EarlierNote>,
     /// Older notes that were left out because there were too many bytes of them.

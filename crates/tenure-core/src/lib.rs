@@ -24,6 +24,7 @@ pub mod declaration;
 pub mod fleet;
 
 pub mod brief;
+pub mod erasure;
 pub mod handler;
 pub mod handover;
 pub mod plan;

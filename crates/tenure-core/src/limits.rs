@@ -10,6 +10,27 @@ pub const NAME_MAX_BYTES: usize = 63;
 pub const KEY_MAX_BYTES: usize = 512;
 /// Largest input, result or other value that stands beside a record.
 pub const VALUE_MAX_BYTES: u64 = 256 * 1024;
+/// Largest input or result, where the coordinator has a blob store; what is over `VALUE_MAX_BYTES` lies there.
+pub const BLOB_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Largest piece of a blob in one message.
+pub const BLOB_CHUNK_MAX_BYTES: usize = 64 * 1024;
+/// Largest object in a blob store: a blob is stored in pieces of this size, and so much of it is in memory while it comes or goes.
+pub const BLOB_PART_BYTES: usize = 4 * 1024 * 1024;
+/// Blobs that come to one coordinator or go from it at the same time.
+pub const BLOB_TRANSFERS_MAX: usize = 32;
+/// How long the next piece of a blob may take to come, and how long a reader may take to make room for it.
+pub const BLOB_CHUNK_WITHIN: Duration = Duration::from_secs(60);
+/// How long a blob store may take to store, give or delete one object.
+pub const BLOB_STORE_WITHIN: Duration = Duration::from_secs(30);
+/// How long a worker goes on asking for an input, or handing on a result, while the blob store does not answer.
+pub const BLOB_PATIENCE: Duration = Duration::from_secs(120);
+/// How long a blob stays that nothing refers to: half an upload, an input that was never submitted, a result of a run that
+/// never ended.
+pub const BLOB_UNREFERENCED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// The pause between two looks for blobs that are to go.
+pub const BLOB_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// Blobs that one such look judges, and that it deletes.
+pub const BLOB_SWEEP_MAX: u32 = 100;
 /// Largest record, without the value beside it.
 pub const RECORD_MAX_BYTES: usize = 64 * 1024;
 /// Largest note.

@@ -84,6 +84,14 @@ reasons! {
     RunNotFound = "RUN_NOT_FOUND", Rejected;
     /// The job has no result.
     ResultNotFound = "RESULT_NOT_FOUND", Rejected;
+    /// A value in the blob store that is not there, or that is not the caller's to use.
+    BlobNotFound = "BLOB_NOT_FOUND", Rejected;
+    /// A value in the blob store that is not the one that its digest names.
+    BlobDiffers = "BLOB_DIFFERS", Rejected;
+    /// The blob store does not answer, or takes nothing.
+    BlobStoreUnavailable = "BLOB_STORE_UNAVAILABLE", Unavailable;
+    /// A value that was erased.
+    ValueErased = "VALUE_ERASED", Rejected;
     /// A blank reason or note.
     ReasonMissing = "REASON_MISSING", Rejected;
     /// The verb is not allowed in the job's state.

@@ -22,6 +22,7 @@ use crate::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
     },
     job::State,
+    limits::VALUE_MAX_BYTES,
     principal::Principal,
     recovery::{Denial, GoneProof, Interruption, RecoveryPolicy, Restart},
     step::StepName,
@@ -44,6 +45,27 @@ pub struct ValueRef {
     pub sha256: Digest,
     /// The length of the value.
     pub bytes: u64,
+}
+
+/// Which of a job's values are erased together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErasedPart {
+    /// What it was given.
+    Input,
+    /// Everything that its runs wrote: captured output, notes, steps, effects, results.
+    Output,
+}
+
+impl ErasedPart {
+    /// The word, as typed and stored.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
 }
 
 /// The deadline that a submission asked for; the session's row holds the instant that came of it.
@@ -267,12 +289,15 @@ pub enum RecordKind {
     },
     /// A person acted on the job.
     OperatorActed {
-        /// What was done: `recover` or `confirm-gone`.
+        /// What was done: `recover`, `confirm-gone` or `erase`.
         verb: String,
         /// Who.
         by: Principal,
         /// Why.
         why: String,
+        /// What was erased, where something was.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        erased: Option<ErasedPart>,
     },
     /// A verdict. Beside it: the result, where there is one.
     JobConcluded {
@@ -370,6 +395,47 @@ impl SaltedValue {
     }
 }
 
+/// A value whose place may be the blob store: an input or a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewValue {
+    /// It comes with its record, and lies in the same row.
+    Beside(SaltedValue),
+    /// It lies in the blob store already, and is bound to the job.
+    Blob(ValueRef),
+}
+
+/// A value as it is found later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeptValue {
+    /// It lies beside its record.
+    Beside(Vec<u8>),
+    /// It lies in the blob store.
+    Blob(ValueRef),
+    /// It was erased.
+    Erased,
+}
+
+impl KeptValue {
+    /// Tells from a record's reference and what lies in its row where the value is: only what a row does not take lies in the
+    /// blob store.
+    #[must_use]
+    pub fn find(reference: ValueRef, beside: Option<Vec<u8>>) -> Self {
+        match beside {
+            Some(value) => Self::Beside(value),
+            None if reference.is_blob() => Self::Blob(reference),
+            None => Self::Erased,
+        }
+    }
+}
+
+impl ValueRef {
+    /// True where a row does not take it, so that it lies in the blob store.
+    #[must_use]
+    pub const fn is_blob(&self) -> bool {
+        self.bytes > VALUE_MAX_BYTES
+    }
+}
+
 /// A record that has no position yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
@@ -397,6 +463,15 @@ impl Draft {
     pub fn with_value(value: SaltedValue, kind: impl FnOnce(ValueRef) -> RecordKind) -> Self {
         let draft = Self::bare(kind(value.reference()));
         Self { value: Some(value), ..draft }
+    }
+
+    /// A draft whose value may lie in the blob store.
+    #[must_use]
+    pub fn with_new_value(value: NewValue, kind: impl FnOnce(ValueRef) -> RecordKind) -> Self {
+        match value {
+            NewValue::Beside(value) => Self::with_value(value, kind),
+            NewValue::Blob(reference) => Self::bare(kind(reference)),
+        }
     }
 }
 

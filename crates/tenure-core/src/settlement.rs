@@ -25,7 +25,7 @@ use crate::{
     id::Epoch,
     job::{self, Event, Outcome},
     plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
-    record::{Draft, RecordKind, SaltedValue},
+    record::{Draft, NewValue, RecordKind},
     refusal::Refusal,
 };
 
@@ -65,13 +65,13 @@ fn conclude_with(
 fn draft_conclusion(
     outcome: job::State,
     reason: Option<&str>,
-    result: Option<SaltedValue>,
+    result: Option<NewValue>,
     output_chunks: Option<u64>,
 ) -> Draft {
     let reason = reason.map(str::to_owned);
     let concluded = |result| RecordKind::JobConcluded { outcome, reason, result, output_chunks };
     match result {
-        Some(value) => Draft::with_value(value, |reference| concluded(Some(reference))),
+        Some(value) => Draft::with_new_value(value, |reference| concluded(Some(reference))),
         None => Draft::bare(concluded(None)),
     }
 }

@@ -147,7 +147,7 @@ pub fn plan_confirm_gone(facts: &JobFacts, epoch: Epoch, by: Principal, why: &st
 }
 
 fn operator_acted(verb: Verb, by: Principal, why: String) -> Draft {
-    Draft::bare(RecordKind::OperatorActed { verb: verb.name().to_owned(), by, why })
+    Draft::bare(RecordKind::OperatorActed { verb: verb.name().to_owned(), by, why, erased: None })
 }
 
 fn ask(facts: &JobFacts, verb: Verb) -> Result<State, Refusal> {
@@ -188,7 +188,7 @@ fn refuse_confirm(facts: &JobFacts, words: &str, epoch: Option<Epoch>) -> Refusa
 }
 
 /// A reason that a person gave: trimmed, not blank, bounded.
-fn check_why(why: &str) -> Result<String, Refusal> {
+pub(crate) fn check_why(why: &str) -> Result<String, Refusal> {
     let why = why.trim();
     if why.is_empty() {
         return Err(Refusal::new(Reason::ReasonMissing, "a reason is needed, and it is blank"));

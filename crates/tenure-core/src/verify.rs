@@ -1,6 +1,6 @@
 //! Verifies a job's chain from the stored bytes alone, as the client does: it never serialises a record anew, and a kind
 //! that this release does not know is no error. What it finds is named by seq. A value that was erased cannot be checked
-//! and is counted; the chain verifies without it. It fetches nothing: records are pushed in order. Neighbours: `chain`
+//! and is counted, and the chain verifies without it, where a later record says that it was erased. It fetches nothing: records are pushed in order. Neighbours: `chain`
 //! (the hash), `record` (what is inside).
 
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::{
     chain::{Head, value_digest},
     id::{Digest, Epoch, Generation, JobId, Seq, Tenant},
-    record::ValueRef,
+    record::{ErasedPart, ValueRef},
 };
 
 /// A record as it is stored.
@@ -30,14 +30,25 @@ pub struct StoredRecord {
 }
 
 /// A chain that verifies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// Its last position and hash.
     pub head: Head,
     /// Values beside records that were checked.
     pub values_checked: u64,
-    /// Values that are named in records and were not there to be checked.
-    pub values_absent: u64,
+    /// Values that were erased, as records say, and are not there to be checked.
+    pub values_erased: u64,
+    /// Values that lie in the blob store and were not erased: whoever verifies reads and checks them one by one.
+    pub blobs: Vec<NamedBlob>,
+}
+
+/// A value in the blob store, and the record that names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedBlob {
+    /// The position of the record.
+    pub seq: Seq,
+    /// How the record names it.
+    pub reference: ValueRef,
 }
 
 /// What is wrong with a chain, and where.
@@ -77,6 +88,8 @@ pub enum ChainFlaw {
     TimeFell,
     /// The value beside it is not the one that it names.
     ValueEdited,
+    /// The value that it names is not there, and no record says that it was erased.
+    ValueMissing,
     /// The head that was noted when the job concluded is another one.
     HeadDiffers,
 }
@@ -92,6 +105,9 @@ impl fmt::Display for ChainFlaw {
             Self::Edited => f.write_str("the record was edited: its hash does not follow from its bytes"),
             Self::EpochFell => f.write_str("the epoch is lower than the one before"),
             Self::TimeFell => f.write_str("the time is before that of the record before"),
+            Self::ValueMissing => f.write_str(
+                "the value that the record names is missing, and no record says that it was erased",
+            ),
             Self::ValueEdited => f.write_str("the value beside the record was edited"),
             Self::HeadDiffers => {
                 f.write_str("the record is not the one that was noted when the job concluded")
@@ -123,6 +139,17 @@ pub struct ChainVerifier {
     concluded_head: Option<Head>,
     state: Verified,
     last: Option<Envelope>,
+    input: Absence,
+    output: Absence,
+}
+
+/// Values that are not there, of one of the two parts that are erased together. Erasing a part erases all of it that was
+/// written until then, so one record settles all that are absent before it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Absence {
+    /// The first that no record accounts for yet.
+    first: Option<Seq>,
+    count: u64,
 }
 
 /// What every record has, whatever its kind; the rest is searched for a reference to a value.
@@ -142,14 +169,26 @@ impl Envelope {
     fn value_ref(&self) -> Option<ValueRef> {
         self.fields.values().find_map(|field| serde_json::from_value(field.clone()).ok())
     }
+
+    fn erased_part(&self) -> Option<ErasedPart> {
+        serde_json::from_value(self.fields.get("erased")?.clone()).ok()
+    }
+
+    /// The part to which the value belongs that the record names.
+    fn part(&self) -> ErasedPart {
+        let admits = self.fields.get("kind").is_some_and(|kind| kind == "job_admitted");
+        if admits { ErasedPart::Input } else { ErasedPart::Output }
+    }
 }
 
 impl ChainVerifier {
     /// A verifier that has seen nothing.
     #[must_use]
     pub fn new(tenant: Tenant, job: JobId, concluded_head: Option<Head>) -> Self {
-        let state = Verified { head: Head::genesis(), values_checked: 0, values_absent: 0 };
-        Self { tenant, job, concluded_head, state, last: None }
+        let state =
+            Verified { head: Head::genesis(), values_checked: 0, values_erased: 0, blobs: Vec::new() };
+        let (input, output) = (Absence::default(), Absence::default());
+        Self { tenant, job, concluded_head, state, last: None, input, output }
     }
 
     /// Checks the next record.
@@ -179,14 +218,17 @@ impl ChainVerifier {
     /// Says that there are no more records.
     ///
     /// # Errors
-    /// Records are missing at the end, or there are none.
+    /// Records are missing at the end, or there are none; a value is missing that was not erased.
     pub fn finish(self) -> Result<Verified, Finding> {
         let head = self.state.head;
         let least = self.concluded_head.map_or(Seq(1), |concluded| concluded.seq.max(Seq(1)));
         if head.seq < least {
             return Err(Finding { seq: head.seq.next(), flaw: ChainFlaw::Missing });
         }
-        Ok(self.state)
+        match [self.input.first, self.output.first].into_iter().flatten().min() {
+            Some(seq) => Err(Finding { seq, flaw: ChainFlaw::ValueMissing }),
+            None => Ok(self.state),
+        }
     }
 
     fn check_bytes(&self, record: &StoredRecord) -> Result<Envelope, ChainFlaw> {
@@ -213,11 +255,14 @@ impl ChainVerifier {
     }
 
     fn check_value(&mut self, envelope: &Envelope, record: &StoredRecord) -> Result<(), ChainFlaw> {
+        if let Some(part) = envelope.erased_part() {
+            self.note_erasure(part);
+        }
         match (envelope.value_ref(), &record.value) {
             (None, None) => Ok(()),
             (None, Some(_)) => Err(ChainFlaw::ValueEdited),
-            (Some(_), None) => {
-                self.state.values_absent += 1;
+            (Some(reference), None) => {
+                self.note_absence(envelope.part(), NamedBlob { seq: record.seq, reference });
                 Ok(())
             }
             (Some(reference), Some(value)) => {
@@ -229,6 +274,33 @@ impl ChainVerifier {
                 self.state.values_checked += 1;
                 Ok(())
             }
+        }
+    }
+}
+
+impl ChainVerifier {
+    fn note_absence(&mut self, part: ErasedPart, named: NamedBlob) {
+        if named.reference.is_blob() {
+            self.state.blobs.push(named);
+            return;
+        }
+        let absence = self.absence(part);
+        absence.first.get_or_insert(named.seq);
+        absence.count += 1;
+    }
+
+    fn note_erasure(&mut self, part: ErasedPart) {
+        let Absence { count, .. } = std::mem::take(self.absence(part));
+        let before = self.state.blobs.len();
+        // The input is what the first record names.
+        self.state.blobs.retain(|blob| (blob.seq == Seq(1)) != (part == ErasedPart::Input));
+        self.state.values_erased += count + (before - self.state.blobs.len()) as u64;
+    }
+
+    fn absence(&mut self, part: ErasedPart) -> &mut Absence {
+        match part {
+            ErasedPart::Input => &mut self.input,
+            ErasedPart::Output => &mut self.output,
         }
     }
 }

@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 25] = [
+pub const METHODS: [(&str, Access); 30] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),
@@ -19,6 +19,9 @@ pub const METHODS: [(&str, Access); 25] = [
     ("tenure.v1.JobService/ListEffects", Access::Tenant(Read)),
     ("tenure.v1.JobService/ListUndecided", Access::Tenant(Read)),
     ("tenure.v1.JobService/GetResult", Access::Tenant(Read)),
+    ("tenure.v1.JobService/PutBlob", Access::Tenant(Submit)),
+    ("tenure.v1.JobService/GetBlob", Access::Tenant(Read)),
+    ("tenure.v1.JobService/EraseJob", Access::Tenant(Administer)),
     ("tenure.v1.JobService/CancelJob", Access::Tenant(Operate)),
     ("tenure.v1.JobService/RecoverJob", Access::Tenant(Operate)),
     ("tenure.v1.JobService/ConfirmGone", Access::Tenant(Operate)),
@@ -29,6 +32,8 @@ pub const METHODS: [(&str, Access); 25] = [
     ("tenure.v1.WorkerService/ReadEffect", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadSteps", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadStepToUndo", Access::Fleet(Work)),
+    ("tenure.v1.WorkerService/ReadInput", Access::Fleet(Work)),
+    ("tenure.v1.WorkerService/PutResult", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReportGone", Access::RunSecret),
     ("tenure.v1.WorkerService/ListWorkers", Access::Fleet(Read)),
     ("grpc.health.v1.Health/Check", Access::Open),

@@ -2,6 +2,7 @@
 //! of the wrong form, or a value that this release does not know is refused by name, never guessed at. It decides nothing
 //! else: whether a well-formed request is allowed is the core's business. Neighbour: `status` turns refusals into gRPC.
 
+pub mod blob;
 pub mod effect;
 pub mod id;
 pub mod run;

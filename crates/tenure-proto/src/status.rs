@@ -33,11 +33,14 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::TenantRequired
         | Reason::ReasonMissing => Code::InvalidArgument,
         Reason::NotSupported => Code::Unimplemented,
-        Reason::UnknownAgent | Reason::JobNotFound | Reason::RunNotFound | Reason::ResultNotFound => {
-            Code::NotFound
-        }
+        Reason::UnknownAgent
+        | Reason::JobNotFound
+        | Reason::RunNotFound
+        | Reason::ResultNotFound
+        | Reason::BlobNotFound => Code::NotFound,
         Reason::KeyReused => Code::AlreadyExists,
         Reason::VerbNotAllowed
+        | Reason::ValueErased
         | Reason::ChildUnaccountedFor
         | Reason::EpochMismatch
         | Reason::DeadlineReached
@@ -71,10 +74,11 @@ pub const fn code_of(reason: Reason) -> Code {
         Reason::DatabaseUnavailable
         | Reason::TimelineChanged
         | Reason::CoordinatorUnavailable
+        | Reason::BlobStoreUnavailable
         | Reason::RequestTooSlow
         | Reason::LeaseTooShort => Code::Unavailable,
         Reason::WaitRanOut => Code::DeadlineExceeded,
-        Reason::ChainBroken => Code::DataLoss,
+        Reason::ChainBroken | Reason::BlobDiffers => Code::DataLoss,
         Reason::Internal => Code::Internal,
     }
 }

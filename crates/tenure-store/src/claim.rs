@@ -15,6 +15,7 @@ use tenure_core::{
     handover::Cause,
     id::{AgentName, Attach, Digest, Epoch, Generation, JobId, Run, SessionId, Tenant, Term, WorkerName},
     plan::JobFacts,
+    record::KeptValue,
 };
 
 pub(crate) use unreadable::UnreadableRows;
@@ -103,7 +104,7 @@ pub struct Claimed {
     /// Its canonical JSON.
     pub document: Vec<u8>,
     /// The raw input.
-    pub input: Vec<u8>,
+    pub input: KeptValue,
     /// When the session started.
     pub started_at: Timestamp,
     /// The session's deadline; none: no ceiling.

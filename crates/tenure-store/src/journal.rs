@@ -6,7 +6,7 @@ use tenure_core::{
     chain::Head,
     id::{Digest, Epoch, JobId, Run, Seq, Tenant},
     limits::{HANDOVER_EFFECT_OUTPUT_MAX_BYTES, RECORD_PAGE_MAX_BYTES, TAIL_MAX_ROWS},
-    record::Record,
+    record::{KeptValue, Record, RecordKind},
 };
 
 use crate::{
@@ -184,12 +184,23 @@ impl Store {
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn read_result(&self, tenant: &Tenant, job: JobId) -> Result<Option<Vec<u8>>, StoreError> {
+    pub async fn read_result(&self, tenant: &Tenant, job: JobId) -> Result<Option<KeptValue>, StoreError> {
         let row = query_file!("queries/journal/read_result.sql", tenant.as_str(), job.0)
             .fetch_optional(&self.pool)
             .await
             .map_err(StoreError::while_doing("reading a result"))?;
-        Ok(row.and_then(|row| row.value))
+        let Some(row) = row else { return Ok(None) };
+        if let Some(value) = row.value {
+            return Ok(Some(KeptValue::Beside(value)));
+        }
+        // Nothing is read back from a record that this release does not know.
+        let concluded = row.concluded.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Ok(match concluded {
+            Some(Record { kind: RecordKind::JobConcluded { result: Some(result), .. }, .. }) => {
+                Some(KeptValue::find(result, None))
+            }
+            Some(_) | None => None,
+        })
     }
 }
 

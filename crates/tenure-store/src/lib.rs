@@ -18,8 +18,10 @@ mod settings;
 
 mod agent;
 mod append;
+mod blob;
 mod claim;
 mod effect;
+mod erasure;
 mod facts;
 mod fleet;
 mod job;
@@ -35,9 +37,11 @@ mod token;
 
 pub use agent::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
 pub use append::{Append, AppendOutcome, AppendReport, Guard};
+pub use blob::{BlobPlace, FoundBlob, JudgedBlobs, LiveBlob, StoredBlob};
 pub use claim::{ClaimOutcome, ClaimRequest, Claimed, Floors};
 pub use connection::{Store, StoreOptions};
 pub use effect::{EffectFilter, EffectPage, EffectRow, StepToUndo};
+pub use erasure::Erasure;
 pub use error::StoreError;
 pub use facts::FoundFacts;
 pub use fleet::FleetCount;

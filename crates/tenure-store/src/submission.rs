@@ -21,6 +21,9 @@ use crate::{
     timestamp::Stamp,
 };
 
+/// Stands for the digest of a payload that was erased.
+const ERASED_DIGEST: Digest = Digest([0; 32]);
+
 const ATTEMPTED: &str = "storing submissions";
 
 /// A submission that was admitted and sealed.
@@ -303,7 +306,8 @@ struct ExistingRow {
 impl ExistingRow {
     fn into_outcome(self, reader: Reader, key: Option<SubmissionKey>) -> Result<Submitted, StoreError> {
         let stored = self.payload_digest.map(|digest| reader.digest(&digest)).transpose()?;
-        if stored != key.map(|key| key.payload) {
+        // What was erased cannot be compared; the key stands for it.
+        if stored != Some(ERASED_DIGEST) && stored != key.map(|key| key.payload) {
             return Ok(Submitted::KeyReused { job: JobId(self.job) });
         }
         Ok(Submitted::Existing {

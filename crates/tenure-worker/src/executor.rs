@@ -13,7 +13,10 @@ mod preparation;
 mod span;
 mod supervision;
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tenure_core::limits;
 use tenure_proto::v1;
@@ -34,14 +37,18 @@ use self::{
     supervision::{Asked, find_obstacle, supervise_process},
 };
 use crate::{
+    blobs::{Staged, fetch_input},
     context::{Work, WorkerContext},
     effect::RunEffects,
-    grant::RunGrant,
+    grant::{GrantInput, RunGrant},
     held_runs::Orders,
     run_socket::{RunStanding, RunVoice, serve_run_socket},
     runner::{OutputChunk, OutputStream, ProcessRunner, RunningProcess},
     term::HeldTerm,
 };
+
+/// How often it is looked whether something stands against a run whose input is on its way.
+const OBSTACLE_LOOK: Duration = Duration::from_millis(200);
 
 /// A run that this worker carries out.
 #[derive(Debug, Clone)]
@@ -90,9 +97,21 @@ async fn carry_out_run(execution: Execution) {
 }
 
 async fn carry_out_process(execution: &Execution, runner: &ProcessRunner) {
-    let preparing = execution.clone();
-    let prepared = run_blocking(move || prepare_run(&preparing)).await;
-    match prepared.unwrap_or_else(|error| Err(error.to_string())) {
+    let prepared = match stage_input(execution).await {
+        Ok(staged) => {
+            let preparing = execution.clone();
+            let prepared = run_blocking(move || prepare_run(&preparing, staged.as_ref())).await;
+            prepared.unwrap_or_else(|error| Err(error.to_string()))
+        }
+        Err(InputMissing::Asked(asked)) => {
+            info!(?asked, "the run ends before its input was there");
+            // There is no directory to leave it in, and no child that anybody waits for.
+            let _ = finish_run(execution, Conclusion::given_up(), Some(asked)).await;
+            return;
+        }
+        Err(InputMissing::Because(reason)) => Err(reason),
+    };
+    match prepared {
         Ok(prepared) => match run_child(execution, runner, &prepared).await {
             Ok(()) => prepared.clean_up(execution.context.options.keep_runs).await,
             Err(untold) => prepared.leave_outcome(&execution.grant.run, untold).await,
@@ -101,6 +120,35 @@ async fn carry_out_process(execution: &Execution, runner: &ProcessRunner) {
             warn!(%reason, "the run cannot start");
             // Where nobody takes it there is no directory to leave it in, and no child that anybody waits for.
             let _ = finish_run(execution, Conclusion::not_started(reason), None).await;
+        }
+    }
+}
+
+/// Why there is no input.
+enum InputMissing {
+    /// Somebody asked for the run to end before it came.
+    Asked(Asked),
+    /// For a person.
+    Because(String),
+}
+
+/// An input that no grant takes is fetched first, as long as nothing stands against the run.
+async fn stage_input(execution: &Execution) -> Result<Option<Staged>, InputMissing> {
+    let named = match &execution.grant.input {
+        GrantInput::Bytes(_) => return Ok(None),
+        GrantInput::Erased => {
+            let reason = "the job's input was erased, and no run can start without it";
+            return Err(InputMissing::Because(reason.to_owned()));
+        }
+        GrantInput::Blob(named) => *named,
+    };
+    let mut fetching = Box::pin(fetch_input(&execution.context, &execution.grant, named));
+    loop {
+        if let Some(asked) = find_obstacle(execution) {
+            return Err(InputMissing::Asked(asked));
+        }
+        if let Ok(fetched) = timeout(OBSTACLE_LOOK, &mut fetching).await {
+            return fetched.map(Some).map_err(InputMissing::Because);
         }
     }
 }

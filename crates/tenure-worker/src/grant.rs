@@ -8,13 +8,14 @@ use serde::Deserialize;
 use tenure_core::{
     handover::Cause,
     id::{Attach, Generation, Seq, Term},
-    record::Phase,
+    record::{Phase, ValueRef},
     run_ref::RunRef,
     trace::{SpanId, TraceContext},
 };
 use tenure_proto::{
     convert::{
         InvalidField,
+        blob::read_blob_ref,
         id::read_bytes_32,
         require,
         run::read_run_ref,
@@ -34,7 +35,7 @@ pub(crate) struct RunGrant {
     pub(crate) secret: RunSecret,
     pub(crate) agent: String,
     pub(crate) declaration: Bytes,
-    pub(crate) input: Bytes,
+    pub(crate) input: GrantInput,
     pub(crate) handover: Bytes,
     pub(crate) brief: String,
     pub(crate) deadline_at: Option<Timestamp>,
@@ -78,6 +79,25 @@ pub(crate) enum GrantRefusal {
     Late,
 }
 
+/// What a job is given, as its grant says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum GrantInput {
+    /// All of it.
+    Bytes(Bytes),
+    /// It is to be fetched.
+    Blob(ValueRef),
+    /// It was erased: nothing starts from it.
+    Erased,
+}
+
+fn read_input(bytes: Bytes, blob: Option<&v1::BlobRef>, is_erased: bool) -> Result<GrantInput, InvalidField> {
+    match blob {
+        Some(blob) => Ok(GrantInput::Blob(read_blob_ref("input_blob", blob)?)),
+        None if is_erased => Ok(GrantInput::Erased),
+        None => Ok(GrantInput::Bytes(bytes)),
+    }
+}
+
 impl RunGrant {
     /// Reads a grant.
     pub(crate) fn read(grant: v1::Grant, arrived: BootInstant) -> Result<Self, InvalidField> {
@@ -93,7 +113,7 @@ impl RunGrant {
             attach: Attach(grant.attach),
             secret: RunSecret::from_bytes(read_bytes_32("secret", &grant.secret)?),
             agent: grant.agent,
-            input: grant.input,
+            input: read_input(grant.input, grant.input_blob.as_ref(), grant.input_erased)?,
             handover: grant.handover,
             brief: grant.brief,
             deadline_at: read_optional_timestamp("deadline_at", grant.deadline_at.as_ref())?,

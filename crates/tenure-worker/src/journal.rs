@@ -9,11 +9,15 @@ use bytes::Bytes;
 use tenure_core::{
     id::{Epoch, Seq},
     limits,
+    record::ValueRef,
     run_ref::RunRef,
     settlement::RunEnd,
 };
 use tenure_proto::{
-    convert::run::{write_run_end, write_run_ref},
+    convert::{
+        blob::write_blob_ref,
+        run::{write_run_end, write_run_ref},
+    },
     v1::{self, attach_request::Message, new_record},
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -37,13 +41,22 @@ pub(crate) struct EndReport {
     /// How.
     pub(crate) end: RunEnd,
     /// What the child left in its result file.
-    pub(crate) result: Option<Bytes>,
+    pub(crate) result: Option<RunResult>,
     /// The last notice that was seen before this was written; 0: none.
     pub(crate) last_notice_seq: u64,
     /// Whether output was cut off.
     pub(crate) output_truncated: bool,
     /// The effects of earlier runs that this run never asked for; only at exit code 0.
     pub(crate) unasked: UnaskedKeys,
+}
+
+/// What a run returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RunResult {
+    /// It goes with the report.
+    Bytes(Bytes),
+    /// It was handed on before.
+    Blob(ValueRef),
 }
 
 /// Keys of effects that earlier runs announced, and that a run never asked for.
@@ -177,7 +190,14 @@ impl RunJournal {
                 n,
                 acknowledged_seq: self.acknowledged_seq.0,
                 end: Some(write_run_end(&end.end)),
-                result: end.result.clone(),
+                result: match &end.result {
+                    Some(RunResult::Bytes(result)) => Some(result.clone()),
+                    Some(RunResult::Blob(_)) | None => None,
+                },
+                result_blob: match &end.result {
+                    Some(RunResult::Blob(named)) => Some(write_blob_ref(*named)),
+                    Some(RunResult::Bytes(_)) | None => None,
+                },
                 last_notice_seq: end.last_notice_seq,
                 output_chunks: self.next_chunk,
                 output_truncated: end.output_truncated,

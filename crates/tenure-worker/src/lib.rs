@@ -16,6 +16,7 @@ mod options;
 mod places;
 
 mod attachment;
+mod blobs;
 mod credential;
 mod drain;
 mod endpoints;

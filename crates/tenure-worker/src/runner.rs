@@ -31,7 +31,8 @@ pub use environment::{EnvironmentError, EnvironmentPlan, compose_environment};
 pub use process::{ProcessHandle, RunningProcess};
 pub use redaction::{RedactionStream, Redactor};
 pub use run_directory::{
-    RunDirectory, RunDirectoryError, RunFiles, SOCKET_PATH_MAX_BYTES, ensure_socket_path, read_result,
+    ResultFile, RunDirectory, RunDirectoryError, RunFiles, SOCKET_PATH_MAX_BYTES, ensure_socket_path,
+    open_result,
 };
 pub use spec::{
     GuardCommand, GuardLink, ProcessCommand, ProcessEnd, ProcessOutcome, ProcessSpec, ProcessStdin, StopCause,

@@ -47,7 +47,8 @@ impl Fleet {
     ) -> Result<Self, Failure> {
         let logs = make_logs(directory)?;
         let (coordinator, endpoint) =
-            start_coordinator(database_url, listen, logs.join("coordinator.log")).await?;
+            start_coordinator(database_url, listen, &directory.join("blobs"), logs.join("coordinator.log"))
+                .await?;
         // The database's clock is this machine's.
         let since = Timestamp::now();
         let mut fleet = Self { coordinator, workers: Vec::new(), endpoint, directory: directory.to_owned() };
@@ -139,11 +140,12 @@ impl Fleet {
 async fn start_coordinator(
     database_url: &str,
     listen: SocketAddr,
+    blobs: &Path,
     log: PathBuf,
 ) -> Result<(Part, String), Failure> {
     let mut coordinator = Part::start("coordinator", log, |command| {
         command.args(["coordinator", "--json", "--http", "127.0.0.1:0", "--listen", &listen.to_string()]);
-        command.env("TENURE_DATABASE_URL", database_url);
+        command.env("TENURE_DATABASE_URL", database_url).arg("--blobs").arg(blobs);
     })?;
     let mut line = String::new();
     if let Some(stdout) = coordinator.take_stdout() {

@@ -44,6 +44,7 @@ fn make_draft(number: u32) -> Draft {
             verb: "recover".into(),
             by: Principal::asserted("somebody"),
             why: format!("reason {number}"),
+            erased: None,
         });
     }
     let value = SaltedValue { value: format!("note {number}").into_bytes(), salt: [7; 16] };

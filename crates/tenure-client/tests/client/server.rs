@@ -26,6 +26,8 @@ pub(crate) struct Script {
     pub(crate) records: Vec<v1::Record>,
     pub(crate) outputs: Vec<v1::ReadOutputResponse>,
     pub(crate) effects: Vec<v1::Effect>,
+    /// What is sent of a large value.
+    pub(crate) blob: Vec<v1::GetBlobResponse>,
     pub(crate) testimonies: Vec<v1::Testimony>,
     pub(crate) state: v1::JobState,
     pub(crate) run: u32,
@@ -155,6 +157,7 @@ fn lost() -> Status {
 impl service::JobService for Service {
     type WatchJobStream = Streamed<v1::WatchJobResponse>;
     type ReadOutputStream = Streamed<v1::ReadOutputResponse>;
+    type GetBlobStream = Streamed<v1::GetBlobResponse>;
 
     async fn submit_job(
         &self,
@@ -292,6 +295,36 @@ impl service::JobService for Service {
         &self,
         _request: Request<v1::GetResultRequest>,
     ) -> Result<Response<v1::GetResultResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn put_blob(
+        &self,
+        _request: Request<tonic::Streaming<v1::PutBlobRequest>>,
+    ) -> Result<Response<v1::PutBlobResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn get_blob(
+        &self,
+        _request: Request<v1::GetBlobRequest>,
+    ) -> Result<Response<Self::GetBlobStream>, Status> {
+        let mut script = self.script();
+        let begun = script.streams.len();
+        script.streams.push(begun as u64);
+        // Each further stream goes one message further.
+        let given = if script.breaks_after == 0 { usize::MAX } else { script.breaks_after + begun };
+        let mut messages: Vec<_> = script.blob.iter().cloned().map(Ok).take(given).collect();
+        if given < script.blob.len() {
+            messages.push(Err(Status::unavailable("the way broke")));
+        }
+        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+    }
+
+    async fn erase_job(
+        &self,
+        _request: Request<v1::EraseJobRequest>,
+    ) -> Result<Response<v1::EraseJobResponse>, Status> {
         Err(Status::unimplemented("not in this script"))
     }
 

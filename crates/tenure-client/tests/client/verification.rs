@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_client::ClientError;
-use tenure_core::{id::Seq, reason::Reason, verify::ChainFlaw};
+use tenure_core::{chain::value_digest, id::Seq, reason::Reason, record::ValueRef, verify::ChainFlaw};
 use tenure_proto::v1;
 
 use crate::{
@@ -41,10 +41,30 @@ async fn an_untouched_journal_verifies_over_several_pages() {
 }
 
 #[tokio::test]
-async fn an_erased_value_is_counted_and_verifies() {
-    let server = Server::start(concluded()).await;
-    (server.script().records[1].value, server.script().records[1].salt) = (None, None);
-    assert_eq!(server.client().verify_job(JOB).await.unwrap().verified.values_absent, 1);
+async fn a_value_that_is_not_there_and_was_not_erased_is_missing() {
+    let found = find(|script| (script.records[1].value, script.records[1].salt) = (None, None));
+    assert_eq!(found.await, (Seq(2), ChainFlaw::ValueMissing));
+}
+
+#[tokio::test]
+async fn a_large_value_is_read_on_where_its_stream_broke_and_checked_here() {
+    use v1::get_blob_response::Part;
+
+    let salt = [3; 16];
+    let chunks: Vec<Bytes> = (0..5).map(|number| Bytes::from(vec![number; 10])).collect();
+    let value: Vec<u8> = chunks.concat();
+    let named = ValueRef { sha256: value_digest(&salt, &value), bytes: value.len() as u64 };
+    let head = v1::BlobHead { salt: salt.to_vec().into(), bytes: named.bytes };
+    let message = |part| v1::GetBlobResponse { part: Some(part) };
+    let mut blob = vec![message(Part::Head(head))];
+    blob.extend(chunks.into_iter().map(|chunk| message(Part::Chunk(chunk))));
+    let server = Server::start(Script { blob, breaks_after: 2, ..concluded() }).await;
+    let job = JOB.parse().unwrap();
+    assert_eq!(server.client().read_blob(job, named).read_whole().await.unwrap(), value);
+    assert!(server.script().streams.len() > 1, "no stream broke");
+    let other = ValueRef { sha256: value_digest(&salt, b"other"), ..named };
+    let error = server.client().read_blob(job, other).read_whole().await.unwrap_err();
+    assert_eq!(error.reason(), Reason::BlobDiffers);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use tenure_core::{
     limits::{APPEND_MAX_RECORDS, NOTE_MAX_BYTES, STEP_OUTPUT_MAX_BYTES, VALUE_MAX_BYTES, WHY_MAX_BYTES},
     principal::Principal,
     reason::Reason,
-    record::{Draft, RecordKind},
+    record::{Draft, NewValue, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
     settlement::{EndReport, RunEnd},
@@ -18,6 +18,7 @@ use tenure_core::{
 use tenure_proto::{
     convert::{
         InvalidField,
+        blob::read_blob_ref,
         run::{read_run_end, write_run_ref},
         step::read_step_name,
     },
@@ -81,7 +82,7 @@ pub(crate) fn read_end(
     let report = EndReport {
         epoch: run.epoch,
         end: bound_words(read_run_end(sent.end)?),
-        result: sent.result.map(|result| check_result(result.to_vec())).transpose()?.map(salt_value),
+        result: read_result(sent.result, sent.result_blob.as_ref())?,
         output_chunks: sent.output_chunks,
         last_notice,
         unasked: effects::read_unasked(sent.unasked_keys, sent.unasked_count)?,
@@ -189,6 +190,25 @@ fn read_note(text: String) -> Result<Draft, Refusal> {
         return Err(Refusal::new(Reason::NoteTooLarge, words).with_detail("limit_bytes", NOTE_MAX_BYTES));
     }
     Ok(Draft::with_value(salt_value(text.into_bytes()), |text| RecordKind::Note { text }))
+}
+
+/// A result that comes with its end, or one that was stored before; whoever reports it has looked whether it was.
+fn read_result(
+    beside: Option<bytes::Bytes>,
+    blob: Option<&v1::BlobRef>,
+) -> Result<Option<NewValue>, Refusal> {
+    match (beside, blob) {
+        (Some(_), Some(_)) => {
+            let words = "the result comes with the end of its run, or from the blob store, and not both";
+            Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "result_blob"))
+        }
+        (Some(result), None) => {
+            let result = check_result(result.to_vec())?;
+            Ok(Some(NewValue::Beside(salt_value(result))))
+        }
+        (None, Some(blob)) => Ok(Some(NewValue::Blob(read_blob_ref("result_blob", blob)?))),
+        (None, None) => Ok(None),
+    }
 }
 
 fn check_result(result: Vec<u8>) -> Result<Vec<u8>, Refusal> {

@@ -15,7 +15,7 @@ use tenure_core::{
     id::{Digest, Epoch, JobId, Seq, Tenant, WorkerName},
     plan::{Decision, JobFacts},
     principal::Principal,
-    record::Draft,
+    record::{Draft, NewValue},
     refusal::Refusal,
     run_ref::RunRef,
     settlement::EndReport,
@@ -259,7 +259,10 @@ impl ReportBody {
             Self::Records(drafts) => {
                 drafts.iter().filter_map(|draft| draft.value.as_ref()).map(|value| value.value.len()).sum()
             }
-            Self::End(end, _) => end.result.as_ref().map_or(0, |result| result.value.len()),
+            Self::End(end, _) => match &end.result {
+                Some(NewValue::Beside(result)) => result.value.len(),
+                Some(NewValue::Blob(_)) | None => 0,
+            },
         }
     }
 }

@@ -21,6 +21,14 @@ pub(super) async fn answer<M>(
     outcome.map(Response::new).map_err(|refusal| write_refusal(&refusal))
 }
 
+/// The same where the caller's own bytes, or a blob store, may take longer than a database: whatever is waited for has a bound
+/// of its own.
+pub(super) async fn answer_at_length<M>(
+    outcome: impl Future<Output = Result<M, Refusal>>,
+) -> Result<Response<M>, Status> {
+    outcome.await.map(Response::new).map_err(|refusal| write_refusal(&refusal))
+}
+
 /// The limit of a page: 0 means the default.
 pub(super) fn read_limit(given: u32, default: u32) -> Result<u32, Refusal> {
     match given {

@@ -14,12 +14,14 @@ use tenure_proto::{
     v1::{self, job_service_server::JobService},
 };
 use tenure_store::JobRow;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    call::{answer, open, read_limit},
+    blobs::{get_blob, put_input, write_result},
+    call::{answer, answer_at_length, open, read_limit},
     caller::Caller,
     effects::{list_effects, list_undecided},
+    erasure::erase_job,
     find_job::find_job,
     followers::{Reader, Stream, StreamEnd},
     job_request::{check_batch, read_filter, read_wish, write_item},
@@ -163,20 +165,29 @@ impl Jobs {
         Ok(stream)
     }
 
-    async fn result_of(&self, caller: &Caller, named: &str) -> Result<Vec<u8>, Refusal> {
-        let row = self.find(caller, named).await?;
+    async fn result_of(
+        &self,
+        caller: &Caller,
+        request: &v1::GetResultRequest,
+    ) -> Result<v1::GetResultResponse, Refusal> {
+        let row = self.find(caller, &request.job).await?;
         let result = self.parts.bulk.ask(self.parts.store.read_result(&caller.tenant, row.job)).await?;
-        result.ok_or_else(|| {
+        let result = result.ok_or_else(|| {
             let words = format!("job {} is {} and has no result", row.job.short(), row.state);
             Refusal::new(Reason::ResultNotFound, words)
                 .with_detail("state", row.state)
                 .with_next(format!("tenure job {}", row.job.short()))
-        })
+        })?;
+        write_result(&self.parts, &row, result, request.accept_blob).await
     }
 }
 
 /// Sends until there is no more, or the credential of whoever reads is worth nothing any more.
-async fn send_while_standing<M>(standing: Standing, end: StreamEnd<M>, sending: impl Future<Output = ()>) {
+pub(super) async fn send_while_standing<M>(
+    standing: Standing,
+    end: StreamEnd<M>,
+    sending: impl Future<Output = ()>,
+) {
     tokio::select! {
         () = sending => {}
         refusal = standing.until_withdrawn() => {
@@ -189,6 +200,7 @@ async fn send_while_standing<M>(standing: Standing, end: StreamEnd<M>, sending: 
 impl JobService for Jobs {
     type WatchJobStream = Stream<v1::WatchJobResponse>;
     type ReadOutputStream = Stream<v1::ReadOutputResponse>;
+    type GetBlobStream = Stream<v1::GetBlobResponse>;
 
     async fn submit_job(
         &self,
@@ -275,11 +287,31 @@ impl JobService for Jobs {
         request: Request<v1::GetResultRequest>,
     ) -> Result<Response<v1::GetResultResponse>, Status> {
         let (caller, request): (Caller, _) = open(request)?;
-        answer(async {
-            let result = self.result_of(&caller, &request.job).await?;
-            Ok(v1::GetResultResponse { result: result.into() })
-        })
-        .await
+        answer(self.result_of(&caller, &request)).await
+    }
+
+    async fn put_blob(
+        &self,
+        request: Request<Streaming<v1::PutBlobRequest>>,
+    ) -> Result<Response<v1::PutBlobResponse>, Status> {
+        let (caller, inbound): (Caller, _) = open(request)?;
+        answer_at_length(put_input(&self.parts, &caller, inbound)).await
+    }
+
+    async fn get_blob(
+        &self,
+        request: Request<v1::GetBlobRequest>,
+    ) -> Result<Response<Self::GetBlobStream>, Status> {
+        let (caller, request): (Caller, _) = open(request)?;
+        answer(get_blob(&self.parts, caller, request)).await
+    }
+
+    async fn erase_job(
+        &self,
+        request: Request<v1::EraseJobRequest>,
+    ) -> Result<Response<v1::EraseJobResponse>, Status> {
+        let (caller, request): (Caller, _) = open(request)?;
+        answer_at_length(erase_job(&self.parts, &caller, request)).await
     }
 
     async fn cancel_job(

@@ -25,9 +25,11 @@ use tenure_store::{NewTerm, TermRefusal, WorkerRow};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    call::{answer, open, read_limit, refuse_cursor},
+    blobs::{put_result, read_input},
+    call::{answer, answer_at_length, open, read_limit, refuse_cursor},
     caller::FleetCaller,
     effects::read_effect,
+    followers::Stream,
     steps::read_steps,
     undo::read_step_to_undo,
 };
@@ -127,6 +129,7 @@ impl Workers {
 #[tonic::async_trait]
 impl WorkerService for Workers {
     type AttachStream = AttachStream;
+    type ReadInputStream = Stream<v1::ReadInputResponse>;
 
     async fn register_worker(
         &self,
@@ -179,6 +182,22 @@ impl WorkerService for Workers {
     ) -> Result<Response<v1::ReadStepToUndoResponse>, Status> {
         let (caller, request): (FleetCaller, _) = open(request)?;
         answer(read_step_to_undo(&self.parts, &caller, request)).await
+    }
+
+    async fn read_input(
+        &self,
+        request: Request<v1::ReadInputRequest>,
+    ) -> Result<Response<Self::ReadInputStream>, Status> {
+        let (caller, request): (FleetCaller, _) = open(request)?;
+        answer(read_input(&self.parts, caller, request)).await
+    }
+
+    async fn put_result(
+        &self,
+        request: Request<Streaming<v1::PutResultRequest>>,
+    ) -> Result<Response<v1::PutResultResponse>, Status> {
+        let (caller, inbound): (FleetCaller, _) = open(request)?;
+        answer_at_length(put_result(&self.parts, &caller, inbound)).await
     }
 
     async fn list_workers(

@@ -9,24 +9,27 @@
 use std::{collections::HashMap, sync::Arc};
 
 use tenure_core::{
-    admission::{Admitted, Submission, admit_submission},
+    admission::{Admitted, Input, Submission, admit_submission},
     chain::Head,
     declaration::{Declaration, PolicyBundle},
     id::{AgentName, Epoch, Generation, Run, Tenant},
     limits::BUDGET_DEFAULT_MICROS,
     principal::Principal,
     reason::Reason,
-    record::{Header, seal_records},
+    record::{Header, KeptValue, ValueRef, seal_records},
     refusal::Refusal,
 };
 use tenure_proto::{
-    convert::{id::read_agent_name, submission::read_deadline, time::read_optional_timestamp},
+    convert::{
+        blob::read_blob_ref, id::read_agent_name, submission::read_deadline, time::read_optional_timestamp,
+    },
     v1,
 };
 use tenure_store::{NewJob, Store, SubmissionKey, Submitted};
 
 use super::{SealedJob, refuse_store};
 use crate::{
+    blob_transfer::refuse_unknown,
     clock::DatabaseClock,
     mint::{mint_job_id, mint_salt, mint_session_id},
     server::caller::Caller,
@@ -72,7 +75,7 @@ impl Admissions {
         let mut revisions: HashMap<AgentName, Result<Revision, Refusal>> = HashMap::new();
         let mut outcomes = Vec::with_capacity(submissions.len());
         for submission in submissions {
-            outcomes.push(match read_submission(submission) {
+            outcomes.push(match self.read_submission(&caller.tenant, submission).await {
                 Err(refusal) => Err(Refused { refusal: Box::new(refusal), key: None }),
                 Ok(submission) => {
                     let agent = submission.agent.clone();
@@ -80,11 +83,62 @@ impl Admissions {
                         let revision = self.read_revision(&caller.tenant, &agent).await;
                         revisions.insert(agent.clone(), revision);
                     }
-                    self.admit_under(caller, submission, &revisions[&agent])
+                    let admitted = self.admit_under(caller, submission, &revisions[&agent]);
+                    match admitted {
+                        Ok(job) => self.bind_input(job).await,
+                        Err(refused) => Err(refused),
+                    }
                 }
             });
         }
         self.look_up_refused(&caller.tenant, outcomes).await
+    }
+
+    async fn read_submission(
+        &self,
+        tenant: &Tenant,
+        mut given: v1::Submission,
+    ) -> Result<Submission, Refusal> {
+        let input = match given.input_blob.take() {
+            None => Input::Bytes(std::mem::take(&mut given.input).into()),
+            Some(_) if !given.input.is_empty() => {
+                let words = "the input comes with the submission, or from the blob store, and not both";
+                return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "input_blob"));
+            }
+            Some(blob) => self.find_input(tenant, read_blob_ref("submission.input_blob", &blob)?).await?,
+        };
+        Ok(Submission {
+            agent: read_agent_name("submission.agent", &given.agent)?,
+            deadline: read_deadline(given.deadline.as_ref())?,
+            not_before: read_optional_timestamp("submission.not_before", given.not_before.as_ref())?,
+            input,
+            key: given.key,
+            labels: given.labels.into_iter().collect(),
+            priority: given.priority,
+            traceparent: Some(given.traceparent).filter(|traceparent| !traceparent.is_empty()),
+        })
+    }
+
+    /// An input in the blob store. Whether it belongs to a job already is asked when it is bound: a submission that is sent
+    /// again names one that does.
+    async fn find_input(&self, tenant: &Tenant, named: ValueRef) -> Result<Input, Refusal> {
+        let found = self.store.find_blob(tenant, named.sha256).await.map_err(|error| refuse_store(&error))?;
+        let found = found.filter(|blob| blob.bytes == named.bytes).and_then(|blob| blob.live);
+        let live = found.ok_or_else(|| refuse_unknown(named.sha256))?;
+        Ok(Input::Blob { reference: named, content: live.content })
+    }
+
+    /// An input in the blob store becomes the job's, before the job is stored: of two submissions that name it one is
+    /// refused, and what is bound to a job that was not stored after all is swept.
+    async fn bind_input(&self, job: SealedJob) -> Result<SealedJob, Refused> {
+        let KeptValue::Blob(named) = &job.input else { return Ok(job) };
+        let bound = self.store.bind_blob(&job.new.tenant, named.sha256, job.new.job).await;
+        let refusal = match bound {
+            Ok(true) => return Ok(job),
+            Ok(false) => refuse_unknown(named.sha256),
+            Err(error) => refuse_store(&error),
+        };
+        Err(Refused { refusal: Box::new(refusal), key: job.new.key })
     }
 
     fn admit_under(
@@ -147,7 +201,11 @@ impl Admissions {
         let bundle = revision.bundle.as_ref();
         let mut admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
         let new = self.seal(&caller.tenant, caller.principal.clone(), key, &mut admitted)?;
-        Ok(SealedJob { new, document: revision.document.clone(), input: admitted.submission.input })
+        let input = match admitted.submission.input {
+            Input::Bytes(value) => KeptValue::Beside(value),
+            Input::Blob { reference, .. } => KeptValue::Blob(reference),
+        };
+        Ok(SealedJob { new, document: revision.document.clone(), input })
     }
 
     fn seal(
@@ -194,17 +252,4 @@ impl Admissions {
 
 fn read_key(given: &Submission) -> Option<SubmissionKey> {
     Some(SubmissionKey { hash: given.key_digest()?, payload: given.payload_digest() })
-}
-
-fn read_submission(given: v1::Submission) -> Result<Submission, Refusal> {
-    Ok(Submission {
-        agent: read_agent_name("submission.agent", &given.agent)?,
-        deadline: read_deadline(given.deadline.as_ref())?,
-        not_before: read_optional_timestamp("submission.not_before", given.not_before.as_ref())?,
-        input: given.input.into(),
-        key: given.key,
-        labels: given.labels.into_iter().collect(),
-        priority: given.priority,
-        traceparent: Some(given.traceparent).filter(|traceparent| !traceparent.is_empty()),
-    })
 }

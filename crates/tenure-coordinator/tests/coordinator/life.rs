@@ -34,7 +34,13 @@ async fn a_submitted_job_is_granted_and_succeeds() {
     );
     let kinds = fleet.kinds(&job).await;
     assert_eq!(kinds, ["job_admitted", "plan_frozen", "run_started", "note", "job_concluded"]);
-    let result = fleet.jobs().get_result(v1::GetResultRequest { job }).await.unwrap().into_inner().result;
+    let result = fleet
+        .jobs()
+        .get_result(v1::GetResultRequest { job, accept_blob: false })
+        .await
+        .unwrap()
+        .into_inner()
+        .result;
     assert_eq!(&*result, b"the result");
 }
 

@@ -237,7 +237,7 @@ async fn output_is_acknowledged_when_it_is_durable_and_followed_to_its_end() {
 async fn a_job_without_a_result_says_so() {
     let fleet = Fleet::start().await;
     let job = fleet.submit("plain").await;
-    let refused = fleet.jobs().get_result(v1::GetResultRequest { job }).await;
+    let refused = fleet.jobs().get_result(v1::GetResultRequest { job, accept_blob: false }).await;
     assert_eq!(reason(refused), Reason::ResultNotFound);
 }
 

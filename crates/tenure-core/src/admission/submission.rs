@@ -16,7 +16,7 @@ use crate::{
     },
     principal::Principal,
     reason::Reason,
-    record::{DeadlineSetting, Draft, RecordKind, SaltedValue},
+    record::{DeadlineSetting, Draft, NewValue, RecordKind, SaltedValue, ValueRef},
     recovery::RecoveryPolicy,
     refusal::Refusal,
 };
@@ -27,7 +27,7 @@ pub struct Submission {
     /// Which agent.
     pub agent: AgentName,
     /// The raw input.
-    pub input: Vec<u8>,
+    pub input: Input,
     /// The idempotency key.
     pub key: Option<String>,
     /// When the session must be over; none: what the agent says.
@@ -40,6 +40,44 @@ pub struct Submission {
     pub not_before: Option<Timestamp>,
     /// W3C trace context.
     pub traceparent: Option<String>,
+}
+
+/// What a job is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// It came with the submission.
+    Bytes(Vec<u8>),
+    /// It was stored in the blob store before.
+    Blob {
+        /// What the record names it by.
+        reference: ValueRef,
+        /// SHA-256 of the input alone: the salt of its reference is another one each time that it is stored.
+        content: Digest,
+    },
+}
+
+impl Input {
+    /// Its length.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Blob { reference, .. } => reference.bytes,
+        }
+    }
+
+    fn content_digest(&self) -> Digest {
+        match self {
+            Self::Bytes(bytes) => Digest::of(bytes),
+            Self::Blob { content, .. } => *content,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
 }
 
 /// A submission that is let in, with everything settled.
@@ -84,7 +122,7 @@ impl Submission {
     pub fn payload_digest(&self) -> Digest {
         let payload = serde_json::json!({
             "agent": self.agent,
-            "input": Digest::of(&self.input),
+            "input": self.input.content_digest(),
             "deadline": self.deadline,
             "labels": self.labels,
             "priority": self.priority,
@@ -95,12 +133,15 @@ impl Submission {
 }
 
 impl Admitted {
-    /// The first two records of the job. `salt` is random.
+    /// The first two records of the job. `salt` is random, for an input that came with the submission.
     #[must_use]
     pub fn drafts(&self, session: SessionId, by: Principal, salt: [u8; 16]) -> Vec<Draft> {
         let given = &self.submission;
-        let input = SaltedValue { value: given.input.clone(), salt };
-        let admitted = Draft::with_value(input, |input| RecordKind::JobAdmitted {
+        let input = match &given.input {
+            Input::Bytes(value) => NewValue::Beside(SaltedValue { value: value.clone(), salt }),
+            Input::Blob { reference, .. } => NewValue::Blob(*reference),
+        };
+        let admitted = Draft::with_new_value(input, |input| RecordKind::JobAdmitted {
             session,
             agent: given.agent.clone(),
             declaration: self.declaration,
@@ -163,7 +204,7 @@ fn list_requirements(agent: &AgentName, declaration: &Declaration) -> Vec<String
 }
 
 fn check_input(submission: &Submission, declaration: &Declaration) -> Result<(), Refusal> {
-    let (bytes, limit) = (submission.input.len() as u64, declaration.input_limit_bytes());
+    let (bytes, limit) = (submission.input.bytes(), declaration.input_limit_bytes());
     if bytes <= limit {
         return Ok(());
     }

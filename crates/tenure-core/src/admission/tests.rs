@@ -72,7 +72,7 @@ fn limits_that_nobody_has_set_pass() {
 fn submission() -> Submission {
     Submission {
         agent: "release-notes".parse().unwrap(),
-        input: b"v1.2.0".to_vec(),
+        input: b"v1.2.0".to_vec().into(),
         key: None,
         deadline: None,
         labels: [("team".to_owned(), "web".to_owned())].into(),
@@ -118,7 +118,7 @@ fn a_delayed_session_starts_when_it_was_asked_to_and_a_past_start_is_now() {
 #[test]
 fn what_is_beyond_a_bound_is_refused_naming_the_field() {
     let cases: Vec<(&str, Reason, Submission)> = vec![
-        ("input", Reason::InputTooLarge, Submission { input: vec![0; 1_025], ..submission() }),
+        ("input", Reason::InputTooLarge, Submission { input: vec![0; 1_025].into(), ..submission() }),
         ("key", Reason::InvalidArgument, Submission { key: Some(String::new()), ..submission() }),
         (
             "key",
@@ -169,7 +169,7 @@ fn what_is_beyond_a_bound_is_refused_naming_the_field() {
         let refusal = admit(given).expect_err(field);
         assert_eq!((refusal.reason, &*refusal.details["field"]), (reason, field), "{refusal}");
     }
-    assert!(admit(Submission { input: vec![0; 1_024], ..submission() }).is_ok());
+    assert!(admit(Submission { input: vec![0; 1_024].into(), ..submission() }).is_ok());
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn the_payload_is_what_the_submitter_gave_and_nothing_else() {
     };
     assert_eq!(payload(retried), plain);
     for other in [
-        Submission { input: b"v1.2.1".to_vec(), ..submission() },
+        Submission { input: b"v1.2.1".to_vec().into(), ..submission() },
         Submission { agent: "other".parse().unwrap(), ..submission() },
         Submission { labels: [].into(), ..submission() },
         Submission { priority: Some(2), ..submission() },

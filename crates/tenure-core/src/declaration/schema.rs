@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::limits::{
-    COUNT_MAX, DECLARATION_MAX_BYTES, HOPS_MAX, OUTPUT_LIMIT_MAX_BYTES, STOP_GRACE_MAX, VALUE_MAX_BYTES,
+    BLOB_MAX_BYTES, COUNT_MAX, DECLARATION_MAX_BYTES, HOPS_MAX, OUTPUT_LIMIT_MAX_BYTES, STOP_GRACE_MAX,
 };
 
 /// A key of a table.
@@ -111,7 +111,7 @@ pub(crate) static AGENT: &[Key] = &[
     later("concurrency", count(1)),
     key("stop-grace", Kind::Duration { min: Duration::ZERO, max: STOP_GRACE_MAX }),
     key("output-limit", Kind::Size { min_bytes: 0, max_bytes: OUTPUT_LIMIT_MAX_BYTES }),
-    key("input-limit", Kind::Size { min_bytes: 0, max_bytes: VALUE_MAX_BYTES }),
+    key("input-limit", Kind::Size { min_bytes: 0, max_bytes: BLOB_MAX_BYTES }),
     key("final-exit-codes", Kind::ExitCodes),
     key("unwind-on-failure", Kind::Bool),
     later("repairs", count(0)),

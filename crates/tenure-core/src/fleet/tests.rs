@@ -191,7 +191,7 @@ fn wrong_files_are_refused_with_line_column_and_the_nearest_key() {
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\ntimeout = \"0s\"\n",
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\ntimeout = 1979-05-27\n",
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\nmemory = \"2 gigs\"\n",
-        "schema = 1\n[agents.a]\ncommand = [\"a\"]\ninput-limit = \"1 MiB\"\n",
+        "schema = 1\n[agents.a]\ncommand = [\"a\"]\ninput-limit = \"65 MiB\"\n",
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\nenv = { \"A-B\" = \"x\" }\n",
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\nenv = { TENURE_JOB = \"x\" }\n",
         "schema = 1\n[agents.a]\ncommand = [\"a\"]\nfinal-exit-codes = [0]\n",

@@ -10,18 +10,18 @@ use crate::{
     deadline::Deadline,
     id::{JobId, Run, Seq},
     limits::HANDOVER_NOTES_MAX_BYTES,
-    record::{Record, RecordKind},
+    record::{KeptValue, Record, RecordKind},
 };
 
 impl Handover {
     /// The handover of a first run: it has an input and nothing before it.
     #[must_use]
-    pub fn for_dispatch(job: JobId, run: Run, input: Vec<u8>, deadline: &Deadline, now: Timestamp) -> Self {
+    pub fn for_dispatch(job: JobId, run: Run, input: KeptValue, deadline: &Deadline, now: Timestamp) -> Self {
         Self {
             job,
             run,
             cause: Cause::Dispatch,
-            input: Some(input),
+            input,
             notes: Vec::new(),
             notes_left_out: 0,
             effects: Vec::new(),
@@ -36,7 +36,7 @@ impl Handover {
 pub struct History {
     up_to: Seq,
     start: Option<(JobId, Run, Cause)>,
-    input: Option<Vec<u8>>,
+    input: KeptValue,
     notes: NotesKept,
     effects: EffectsKept,
 }
@@ -45,7 +45,13 @@ impl History {
     /// Nothing is read yet; `up_to` is the seq of the record that starts the run, and what comes after it is left out.
     #[must_use]
     pub fn up_to(up_to: Seq) -> Self {
-        Self { up_to, start: None, input: None, notes: NotesKept::default(), effects: EffectsKept::default() }
+        Self {
+            up_to,
+            start: None,
+            input: KeptValue::Erased,
+            notes: NotesKept::default(),
+            effects: EffectsKept::default(),
+        }
     }
 
     /// Takes the next record with the value beside it. Records come in order; all of them, or those kinds that matter
@@ -59,7 +65,7 @@ impl History {
             RecordKind::RunStarted { cause, .. } if record.seq == self.up_to => {
                 self.start = Some((record.job, record.run, cause));
             }
-            RecordKind::JobAdmitted { .. } if before => self.input = value,
+            RecordKind::JobAdmitted { input, .. } if before => self.input = KeptValue::find(input, value),
             RecordKind::Note { .. } if before => {
                 let text = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 self.notes.keep(EarlierNote { run: record.run, at: record.at, text });

@@ -13,7 +13,8 @@
 //! `state` is `done`, `landed` (it took effect, its answer is unusable), `did_not_happen`, `in_doubt` (asking for it settles it
 //! by its `recovery`) or `undecided` (only a person can say). `output` is what it returned or its error, as text; `shortened` is
 //! there only where it was cut off, and the whole is read back by asking for the effect under its key.
-//! `encoding` is `base64` where the input is no UTF-8; `input` is null where it was erased, `text` likewise; `deadline` is
+//! `encoding` is `base64` where the input is no UTF-8, and `file`, with its length in `bytes`, where it is too large to be
+//! repeated here: it is in the file that TENURE_INPUT names; `input` is null where it was erased, `text` likewise; `deadline` is
 //! null where there is no ceiling; `notes_left_out` and `effects_left_out` are there only where older ones were left out. Fields
 //! may be added.
 
@@ -21,7 +22,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
 use super::{Cause, EarlierEffect, EarlierNote, Handover, RemainingDeadline};
-use crate::id::{JobId, Run};
+use crate::{
+    id::{JobId, Run},
+    record::KeptValue,
+};
 
 /// The version of the form.
 const SCHEMA: u32 = 1;
@@ -50,6 +54,8 @@ enum Input<'a> {
     Text(&'a str),
     #[serde(rename = "base64")]
     Base64(String),
+    #[serde(rename = "file")]
+    File { bytes: u64 },
 }
 
 impl Handover {
@@ -64,7 +70,7 @@ impl Handover {
             run: self.run,
             attempt: self.cause.attempt(),
             cause: &self.cause,
-            input: self.input.as_deref().map(encode_input),
+            input: encode_input(&self.input),
             notes: &self.notes,
             notes_left_out: self.notes_left_out,
             effects: &self.effects,
@@ -74,8 +80,14 @@ impl Handover {
     }
 }
 
-fn encode_input(bytes: &[u8]) -> Input<'_> {
-    std::str::from_utf8(bytes).map_or_else(|_| Input::Base64(STANDARD.encode(bytes)), Input::Text)
+fn encode_input(input: &KeptValue) -> Option<Input<'_>> {
+    match input {
+        KeptValue::Beside(bytes) => Some(
+            std::str::from_utf8(bytes).map_or_else(|_| Input::Base64(STANDARD.encode(bytes)), Input::Text),
+        ),
+        KeptValue::Blob(reference) => Some(Input::File { bytes: reference.bytes }),
+        KeptValue::Erased => None,
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]

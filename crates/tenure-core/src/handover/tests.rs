@@ -10,6 +10,7 @@ use crate::{
     },
     id::Seq,
     limits::{HANDOVER_EFFECTS_MAX_BYTES, HANDOVER_NOTES_MAX_BYTES, NOTE_MAX_BYTES},
+    record::KeptValue,
 };
 
 fn compose(journal: &Journal, up_to: u64, deadline: &Deadline) -> Option<Handover> {
@@ -43,7 +44,8 @@ fn the_json_has_the_documented_shape() {
 #[test]
 fn an_input_that_is_no_text_is_flagged_as_base64() {
     let deadline = Deadline::new(start(), None);
-    let handover = Handover::for_dispatch(job_id(), Run(1), vec![0xff, 0x00], &deadline, start());
+    let handover =
+        Handover::for_dispatch(job_id(), Run(1), KeptValue::Beside(vec![0xff, 0x00]), &deadline, start());
     let json: serde_json::Value = serde_json::from_slice(&handover.to_json().unwrap()).unwrap();
     assert_eq!(json["input"], serde_json::json!({"encoding": "base64", "value": "/wA="}));
     assert_eq!((&json["deadline"], &json["attempt"]), (&serde_json::Value::Null, &1.into()));
@@ -61,7 +63,13 @@ fn what_comes_after_the_start_of_the_run_is_left_out() {
 fn a_dispatch_composed_from_the_journal_equals_the_one_made_without_it() {
     let deadline = Deadline::new(start(), Some(second(3_600)));
     let composed = compose(&interrupted_once(), 3, &deadline);
-    let made = Handover::for_dispatch(job_id(), Run(1), b"v1.2.0".to_vec(), &deadline, second(480));
+    let made = Handover::for_dispatch(
+        job_id(),
+        Run(1),
+        KeptValue::Beside(b"v1.2.0".to_vec()),
+        &deadline,
+        second(480),
+    );
     assert_eq!(composed, Some(made));
 }
 
@@ -115,7 +123,7 @@ fn erased_values_are_told_as_erased() {
         record.value = None;
     }
     let handover = compose(&journal, 6, &Deadline::new(start(), None)).unwrap();
-    assert_eq!((handover.input.as_ref(), handover.notes[0].text.as_ref()), (None, None));
+    assert_eq!((&handover.input, handover.notes[0].text.as_ref()), (&KeptValue::Erased, None));
     assert!(crate::brief::brief(&handover).contains("- run 1: (this note was erased)"));
 }
 

@@ -49,7 +49,12 @@ fn every_kind() -> Vec<Draft> {
             RecordKind::GrantReleased { of_epoch: Epoch(3), reason: "lost".to_owned() },
             RecordKind::DeadlineDenied { elapsed_s: 61, ceiling_s: 60 },
             RecordKind::CancelRequested { by: person(), why: "stop".to_owned() },
-            RecordKind::OperatorActed { verb: "recover".to_owned(), by: person(), why: "go".to_owned() },
+            RecordKind::OperatorActed {
+                verb: "recover".to_owned(),
+                by: person(),
+                why: "go".to_owned(),
+                erased: None,
+            },
         ]
         .map(Draft::bare),
     );
@@ -157,6 +162,6 @@ proptest! {
         });
         let verified = verify_chain(rows, Some(head), &Tenant::default_tenant(), job_id()).unwrap();
         prop_assert_eq!(verified.head, head);
-        prop_assert_eq!(verified.values_absent, 0);
+        prop_assert_eq!(verified.values_erased, 0);
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     id::Epoch,
     job::{self, Event, Outcome, State},
     plan::{JobFacts, Plan},
-    record::{Draft, RecordKind, SaltedValue},
+    record::{Draft, NewValue, RecordKind},
     refusal::Refusal,
     settlement::{conclude_with, unwinding::give_up},
     unwinding::Unwinding,
@@ -28,7 +28,7 @@ pub(super) struct Verdict<'a> {
     /// Why, for a person.
     pub(super) detail: &'a str,
     /// What the run left as its result.
-    pub(super) result: Option<SaltedValue>,
+    pub(super) result: Option<NewValue>,
 }
 
 impl<'a> Verdict<'a> {
@@ -81,7 +81,7 @@ pub(super) fn quarantine_doubts(
     epoch: Epoch,
     drafts: Vec<Draft>,
     instead_of: State,
-    result: Option<SaltedValue>,
+    result: Option<NewValue>,
 ) -> Result<Plan, Refusal> {
     if let Some(unwinding) = &facts.unwinding {
         return give_up(facts, unwinding, epoch, drafts, None);
@@ -108,7 +108,7 @@ struct Aside<'a> {
     instead_of: State,
     reason: &'a str,
     detail: &'a str,
-    result: Option<SaltedValue>,
+    result: Option<NewValue>,
 }
 
 fn set_aside(

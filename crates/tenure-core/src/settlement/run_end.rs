@@ -6,7 +6,7 @@ use crate::{
     job::State,
     plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
     principal::Principal,
-    record::{Draft, RecordKind, SaltedValue},
+    record::{Draft, NewValue, RecordKind},
     recovery::{Child, GoneProof, Interruption},
     refusal::Refusal,
     settlement::{
@@ -71,7 +71,7 @@ pub struct EndReport {
     /// How the child ended.
     pub end: RunEnd,
     /// What the run left as its result; only with exit code 0.
-    pub result: Option<SaltedValue>,
+    pub result: Option<NewValue>,
     /// Chunks of output that the run wrote.
     pub output_chunks: u64,
     /// The last notice that the worker has seen; seq 0: none.

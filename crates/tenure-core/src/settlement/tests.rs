@@ -23,6 +23,10 @@ fn fleet() -> Principal {
     Principal::fleet("worker w1")
 }
 
+fn v1() -> NewValue {
+    NewValue::Beside(salted("v1.2.0"))
+}
+
 fn report(end: RunEnd) -> EndReport {
     EndReport { epoch: Epoch(1), end, result: None, output_chunks: 3, last_notice: Seq(0), unasked: None }
 }
@@ -119,7 +123,7 @@ fn what_every_end_that_a_guardian_reports_makes_of_its_job() {
 
 #[test]
 fn a_success_is_one_record_with_its_result_and_leaves_no_lease() {
-    let report = EndReport { result: Some(salted("v1.2.0")), ..report(RunEnd::ExitCode(0)) };
+    let report = EndReport { result: Some(v1()), ..report(RunEnd::ExitCode(0)) };
     let Ok(EndDecision::Write(plan)) = plan_end(&running(), report.clone(), fleet()) else {
         panic!("no plan")
     };
@@ -438,8 +442,7 @@ fn a_success_that_is_set_aside_keeps_its_result_and_says_what_is_in_doubt() {
     let doubts = doubts(&[("a", EffectRecovery::Probe, effect::Outcome::Open)]);
     let facts = JobFacts { doubts, ..running() };
     let unasked = Unasked { keys: vec!["old".parse().unwrap()], count: 1 };
-    let report =
-        EndReport { result: Some(salted("v1.2.0")), unasked: Some(unasked), ..report(RunEnd::ExitCode(0)) };
+    let report = EndReport { result: Some(v1()), unasked: Some(unasked), ..report(RunEnd::ExitCode(0)) };
     let Ok(EndDecision::Write(plan)) = plan_end(&facts, report, fleet()) else { panic!("no plan") };
     insta::assert_snapshot!(show("a success with a doubt", &plan));
     assert_eq!(plan.drafts.last().unwrap().value, Some(salted("v1.2.0")));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    factory::{Journal, admitted, job_id, note, run_started},
+    factory::{Journal, admitted, job_id, note, person, run_started},
     handover::Cause,
     job::State,
     record::{Draft, RecordKind, SealedRecord},
@@ -54,6 +54,10 @@ fn verify(rows: Vec<StoredRecord>, head: Option<Head>) -> Result<Verified, Findi
     verify_chain(rows, head, &Tenant::default_tenant(), job_id())
 }
 
+fn verified(head: Head, values_checked: u64, values_erased: u64) -> Verified {
+    Verified { head, values_checked, values_erased, blobs: Vec::new() }
+}
+
 fn finding(seq: u64, flaw: ChainFlaw) -> Result<Verified, Finding> {
     Err(Finding { seq: Seq(seq), flaw })
 }
@@ -77,14 +81,72 @@ fn edit(row: &mut StoredRecord, from: &str, to: &str) {
 #[test]
 fn a_whole_chain_verifies_and_says_what_was_checked() {
     let (rows, head) = chain();
-    assert_eq!(verify(rows, Some(head)), Ok(Verified { head, values_checked: 3, values_absent: 0 }));
+    assert_eq!(verify(rows, Some(head)), Ok(verified(head, 3, 0)));
+}
+
+fn erased(part: ErasedPart) -> Draft {
+    let (verb, why) = ("erase".to_owned(), "asked for".to_owned());
+    Draft::bare(RecordKind::OperatorActed { verb, by: person(), why, erased: Some(part) })
+}
+
+/// The concluded job, of which a part was erased afterwards.
+fn erased_chain(part: ErasedPart) -> (Vec<StoredRecord>, Head) {
+    let journal = journal_of(job_id()).write(1, 1, vec![erased(part)]);
+    (stored(&journal.records), journal.head())
+}
+
+fn drop_value(row: &mut StoredRecord) {
+    (row.value, row.salt) = (None, None);
 }
 
 #[test]
-fn an_erased_value_is_counted_and_the_chain_still_verifies() {
+fn erased_values_are_counted_and_the_chain_still_verifies() {
+    let (mut rows, head) = erased_chain(ErasedPart::Output);
+    drop_value(&mut rows[3]);
+    drop_value(&mut rows[4]);
+    assert_eq!(verify(rows, None), Ok(verified(head, 1, 2)));
+    let (mut rows, head) = erased_chain(ErasedPart::Input);
+    drop_value(&mut rows[0]);
+    assert_eq!(verify(rows, None), Ok(verified(head, 2, 1)));
+}
+
+#[test]
+fn a_value_that_nobody_erased_is_missing() {
     let (mut rows, head) = chain();
-    (rows[3].value, rows[3].salt) = (None, None);
-    assert_eq!(verify(rows, Some(head)), Ok(Verified { head, values_checked: 2, values_absent: 1 }));
+    drop_value(&mut rows[3]);
+    assert_eq!(verify(rows, Some(head)), finding(4, ChainFlaw::ValueMissing));
+    let (mut rows, _) = erased_chain(ErasedPart::Input);
+    drop_value(&mut rows[4]);
+    assert_eq!(verify(rows, None), finding(5, ChainFlaw::ValueMissing));
+    let (mut rows, _) = erased_chain(ErasedPart::Output);
+    drop_value(&mut rows[0]);
+    assert_eq!(verify(rows, None), finding(1, ChainFlaw::ValueMissing));
+}
+
+#[test]
+fn what_is_written_after_an_erasure_is_not_excused_by_it() {
+    let journal = journal_of(job_id()).write(1, 1, vec![erased(ErasedPart::Output), note("later")]);
+    let mut rows = stored(&journal.records);
+    drop_value(&mut rows[7]);
+    assert_eq!(verify(rows, None), finding(8, ChainFlaw::ValueMissing));
+}
+
+#[test]
+fn a_value_that_no_row_takes_is_named_for_whoever_reads_the_blob_store() {
+    let reference = ValueRef { sha256: Digest::of(b"large"), bytes: 8 << 20 };
+    let kind = |result| RecordKind::JobConcluded {
+        outcome: State::Succeeded,
+        reason: None,
+        result: Some(result),
+        output_chunks: None,
+    };
+    let large = Draft::bare(kind(reference));
+    let journal = Journal::of(job_id()).write(0, 0, admitted("v1.2.0")).write(1, 1, vec![large]);
+    let found = verify(stored(&journal.records), None).unwrap();
+    assert_eq!(found.blobs, [NamedBlob { seq: Seq(3), reference }]);
+    let journal = journal.write(1, 1, vec![erased(ErasedPart::Output)]);
+    let found = verify(stored(&journal.records), None).unwrap();
+    assert_eq!((found.blobs, found.values_erased), (vec![], 1));
 }
 
 #[test]

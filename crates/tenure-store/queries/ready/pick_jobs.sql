@@ -49,6 +49,7 @@ SELECT
     j.unwinding IS NULL AND s.deadline_at <= statement_timestamp() AS "denied?",
     d.document AS "document?",
     i.value AS input,
+    i.admitted AS "admitted?",
     h.seq AS "head_seq!",
     h.hash AS "head_hash!",
     h.epoch AS "head_epoch!",
@@ -67,9 +68,12 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT r.document FROM declarations AS r WHERE r.tenant = p.tenant AND r.digest = j.declaration LIMIT 1
 ) AS d ON true
--- The input lies beside the first record.
+-- The input lies beside the first record, or where that says.
 LEFT JOIN LATERAL (
-    SELECT r.value FROM journal AS r WHERE r.tenant = p.tenant AND r.job = p.job AND r.seq = 1 LIMIT 1
+    SELECT r.value, CASE WHEN r.value IS NULL THEN r.bytes END AS admitted
+    FROM journal AS r
+    WHERE r.tenant = p.tenant AND r.job = p.job AND r.seq = 1
+    LIMIT 1
 ) AS i ON true
 CROSS JOIN LATERAL (
     SELECT r.seq, r.hash, r.epoch, r.at

@@ -10,7 +10,7 @@ use tenure_core::{
     handover::Cause,
     id::{AgentName, Epoch, JobId, Run, SessionId, Tenant},
     limits::QUEUE_SLACK,
-    record::{Draft, Header, RecordKind, SealedRecord, seal_records},
+    record::{Draft, Header, KeptValue, Record, RecordKind, SealedRecord, seal_records},
 };
 use uuid::Uuid;
 
@@ -209,6 +209,8 @@ struct PickedRow {
     denied: Option<bool>,
     document: Option<Vec<u8>>,
     input: Option<Vec<u8>>,
+    /// The record that names the input, where that is not in its row.
+    admitted: Option<Vec<u8>>,
     head_seq: i64,
     head_hash: Vec<u8>,
     head_epoch: i64,
@@ -244,7 +246,7 @@ impl PickedRow {
             cause,
             declaration: reader.digest(&self.declaration)?,
             document,
-            input: self.input.unwrap_or_default(),
+            input: find_input(reader, self.input, self.admitted)?,
             started_at: self.started_at.0,
             deadline_at: instant(self.deadline_at),
             now: self.now.0,
@@ -255,6 +257,24 @@ impl PickedRow {
             tenant: header.tenant,
         };
         Ok(Candidate { claimed, before, record })
+    }
+}
+
+/// Where the input is: in the row, or where the record says.
+fn find_input(
+    reader: Reader,
+    beside: Option<Vec<u8>>,
+    admitted: Option<Vec<u8>>,
+) -> Result<KeptValue, StoreError> {
+    if let Some(value) = beside {
+        return Ok(KeptValue::Beside(value));
+    }
+    let bytes = admitted.unwrap_or_default();
+    match serde_json::from_slice(&bytes) {
+        Ok(Record { kind: RecordKind::JobAdmitted { input, .. }, .. }) => Ok(KeptValue::find(input, None)),
+        Ok(_) | Err(_) => {
+            Err(reader.unknown("record of an admission", String::from_utf8_lossy(&bytes).into_owned()))
+        }
     }
 }
 

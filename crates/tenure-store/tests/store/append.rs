@@ -5,7 +5,7 @@ use tenure_core::{
     id::{Digest, Epoch, Generation, JobId, Seq, Term},
     job::State,
     plan::{Changes, JobChange, LeaseChange, ReadyChange},
-    record::{Draft, RecordKind},
+    record::{Draft, KeptValue, RecordKind},
     recovery::{GoneProof, Interruption},
 };
 use tenure_store::{Append, AppendOutcome, Guard, StoreError};
@@ -38,7 +38,7 @@ async fn success_seals_the_job_frees_its_lease_and_notes_the_head() {
     let row = fleet.store.read_job(&fleet.tenant, holder.job).await.unwrap().unwrap();
     assert_eq!((row.state, row.lease, row.concluded_head), (State::Succeeded, None, Some(holder.head)));
     let result = fleet.store.read_result(&fleet.tenant, holder.job).await.unwrap();
-    assert_eq!(result.as_deref(), Some(&b"the result"[..]));
+    assert_eq!(result, Some(KeptValue::Beside(b"the result".to_vec())));
     assert_eq!(fleet.append(holder.notes(&["late"])).await, AppendOutcome::Sealed);
     let nobody = Append { guard: Guard::NoLease, ..holder.notes(&["late"]) };
     assert_eq!(fleet.append(nobody).await, AppendOutcome::Sealed);

@@ -8,7 +8,7 @@ use tenure_core::{
     handover::Cause,
     id::{Attach, Digest, Epoch, Generation, Run, Seq, Term},
     job::State,
-    record::{DeadlineSetting, RecordKind},
+    record::{DeadlineSetting, KeptValue, RecordKind},
     recovery::Interruption,
 };
 use tenure_store::{ClaimRequest, Floors, NewJob, TermRefusal};
@@ -26,7 +26,10 @@ async fn claim_brings_everything_that_a_grant_needs() {
     assert_eq!((claimed.job, claimed.session, &claimed.agent), (job.job, job.session, &agent("notes")));
     assert_eq!((claimed.run, claimed.epoch, claimed.generation), (Run(1), Epoch(1), Generation(1)));
     assert_eq!((claimed.attempt, &claimed.cause), (1, &Cause::Dispatch));
-    assert_eq!((&claimed.document[..], &claimed.input[..]), (DOCUMENT, &b"the input"[..]));
+    assert_eq!(
+        (&claimed.document[..], &claimed.input),
+        (DOCUMENT, &KeptValue::Beside(b"the input".to_vec()))
+    );
     assert_eq!((claimed.traceparent.as_deref(), claimed.secret_index), (Some("00-aa-bb-01"), 0));
     assert!(claimed.deadline_at.is_some_and(|deadline| deadline > claimed.now));
     assert!(!outcome.full && outcome.refused.is_none());

@@ -1,11 +1,12 @@
 //! What is said about a run's end, and to whom it is said until somebody answers. What ended the run goes before how the
 //! child then exited: after an ask, no exit code is a verdict.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use tenure_core::{
     id::{Epoch, Seq},
-    limits,
-    record::Phase,
+    record::{Phase, ValueRef},
     run_ref::RunRef,
     settlement::RunEnd,
 };
@@ -14,13 +15,14 @@ use tracing::{error, warn};
 
 use super::{
     Execution,
-    preparation::PreparedRun,
+    preparation::{PreparedRun, StagedResult},
     supervision::{Asked, Supervised},
 };
 use crate::{
+    blobs::hand_result,
     effect::FailedUndo,
     held_runs::{Orders, StandingNotice},
-    journal::{EndReport, Report, ReportAnswer, UnaskedKeys},
+    journal::{EndReport, Report, ReportAnswer, RunResult, UnaskedKeys},
     runner::ProcessEnd,
 };
 
@@ -31,7 +33,7 @@ const REFUSED_EXIT_CODE: i32 = 125;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Conclusion {
     pub(super) end: RunEnd,
-    pub(super) result: Option<Bytes>,
+    pub(super) result: Option<RunResult>,
     pub(super) output_truncated: bool,
     pub(super) unasked: UnaskedKeys,
 }
@@ -120,30 +122,43 @@ fn judge_end(end: &ProcessEnd, asked: Option<Asked>) -> RunEnd {
 }
 
 /// A result that cannot be taken is no success: whoever waits for it would find nothing. The child's stderr says why.
-async fn take_result(execution: &Execution, prepared: &PreparedRun) -> (RunEnd, Option<Bytes>) {
-    let read = prepared.read_result().await.and_then(|result| {
-        let redacted = result.map(|bytes| prepared.redactor.redact(&bytes));
-        match redacted {
-            Some(bytes)
-                if u64::try_from(bytes.len()).is_ok_and(|length| length > limits::VALUE_MAX_BYTES) =>
-            {
-                let length_bytes = bytes.len();
-                Err(format!(
-                    "the redacted result has {length_bytes} bytes, and {} are allowed",
-                    limits::VALUE_MAX_BYTES
-                ))
+async fn take_result(execution: &Execution, prepared: &PreparedRun) -> (RunEnd, Option<RunResult>) {
+    let taken = match prepared.stage_result(execution.context.places.runs()).await {
+        Ok(None) => return (RunEnd::ExitCode(0), None),
+        Ok(Some(StagedResult::Small(bytes))) => Ok(RunResult::Bytes(bytes)),
+        Ok(Some(StagedResult::Large { staged, bytes })) => {
+            match hand_unless_void(execution, &staged.path(), bytes).await {
+                // A cancel goes before what was returned, and so does another holder.
+                None => return (RunEnd::ExitCode(0), None),
+                Some(handed) => handed.map(RunResult::Blob),
             }
-            taken => Ok(taken.map(Bytes::from)),
         }
-    });
-    match read {
-        Ok(result) => (RunEnd::ExitCode(0), result),
+        Err(why) => Err(why),
+    };
+    match taken {
+        Ok(result) => (RunEnd::ExitCode(0), Some(result)),
         Err(why) => {
             warn!(%why, "the result cannot be taken");
             let line = Bytes::from(format!("tenure: {why}\n"));
             execution.context.outbox.add_output(&execution.grant.run, v1::OutputStream::Stderr, line).await;
             (RunEnd::ExitCode(REFUSED_EXIT_CODE), None)
         }
+    }
+}
+
+/// Hands a large result on until it is taken; none where nobody wants it any more.
+pub(super) async fn hand_unless_void(
+    execution: &Execution,
+    path: &Path,
+    bytes: u64,
+) -> Option<Result<ValueRef, String>> {
+    let mut orders = execution.orders.clone();
+    let is_void = |orders: &Orders| {
+        orders.fenced.is_some() || orders.notice.as_ref().is_some_and(StandingNotice::is_cancel)
+    };
+    tokio::select! {
+        handed = hand_result(&execution.context, &execution.grant, path, bytes) => Some(handed),
+        Ok(_) = orders.wait_for(is_void) => None,
     }
 }
 
@@ -241,7 +256,7 @@ mod tests {
     fn a_success_that_meets_a_cancel_is_reported_as_cancelled_and_names_the_notice() {
         let success = Conclusion {
             end: RunEnd::ExitCode(0),
-            result: Some(Bytes::from_static(b"done")),
+            result: Some(RunResult::Bytes(Bytes::from_static(b"done"))),
             output_truncated: false,
             unasked: UnaskedKeys::default(),
         };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tenure_core::{
     declaration::Declaration,
     id::AgentName,
-    limits::{VALUE_MAX_BYTES, WHY_MAX_BYTES},
+    limits::{BLOB_MAX_BYTES, VALUE_MAX_BYTES, WHY_MAX_BYTES},
     reason::Reason,
     settlement::RunEnd,
 };
@@ -16,22 +16,24 @@ use tenure_proto::v1;
 use tracing::{info, warn};
 
 use super::{
-    Execution,
-    conclusion::Conclusion,
+    Execution, InputMissing,
+    conclusion::{Conclusion, hand_unless_void},
     finish_run,
     gone_report::{UntoldEnd, leave_outcome},
     handler_supervision::{
         HandlerLimits, HandlerOutcome, RunningHandler, SupervisedHandler, supervise_handler,
     },
     preparation::{compose_identity, describe, run_path},
-    run_blocking,
+    run_blocking, stage_input,
     supervision::{Asked, find_obstacle},
 };
 use crate::{
+    blobs::Staged,
     effect::RunEffects,
+    grant::GrantInput,
     guardian::protocol::HeldRun,
     handler::{EarlierRuns, EndingAsk, Handler, HandlerGuard, Handlers, RunContext, ToldError},
-    journal::UnaskedKeys,
+    journal::{RunResult, UnaskedKeys},
     run_socket::{RunStanding, RunVoice},
     runner::Redactor,
 };
@@ -47,15 +49,33 @@ struct HandlerPlan<'a> {
 
 /// Carries out a run.
 pub(super) async fn carry_out_handler(execution: &Execution, handlers: &Handlers, guard: &HandlerGuard) {
-    let told = match plan_run(execution, handlers) {
-        Ok(plan) => run_handler(execution, plan, guard).await,
-        Err(reason) => {
+    let planned = match plan_run(execution, handlers) {
+        Ok(plan) => read_input(execution).await.map(|input| (plan, input)),
+        Err(reason) => Err(InputMissing::Because(reason)),
+    };
+    let told = match planned {
+        Ok((plan, input)) => run_handler(execution, plan, input, guard).await,
+        Err(InputMissing::Asked(asked)) => finish_run(execution, Conclusion::given_up(), Some(asked)).await,
+        Err(InputMissing::Because(reason)) => {
             warn!(%reason, "the run cannot start");
             finish_run(execution, Conclusion::not_started(reason), None).await
         }
     };
     if let Err(untold) = told {
         leave_untold(execution, untold).await;
+    }
+}
+
+/// The whole input: a handler takes it as one value.
+async fn read_input(execution: &Execution) -> Result<Bytes, InputMissing> {
+    let staged = stage_input(execution).await?;
+    match (&execution.grant.input, staged) {
+        (GrantInput::Bytes(input), _) => Ok(input.clone()),
+        (_, Some(staged)) => {
+            let read = tokio::fs::read(staged.path()).await;
+            read.map(Bytes::from).map_err(|error| InputMissing::Because(describe(&error)))
+        }
+        (GrantInput::Blob(_) | GrantInput::Erased, None) => Ok(Bytes::new()),
     }
 }
 
@@ -77,6 +97,7 @@ fn plan_run<'a>(execution: &Execution, handlers: &'a Handlers) -> Result<Handler
 async fn run_handler(
     execution: &Execution,
     plan: HandlerPlan<'_>,
+    input: Bytes,
     guard: &HandlerGuard,
 ) -> Result<(), UntoldEnd> {
     let ending = EndingAsk::default();
@@ -105,7 +126,7 @@ async fn run_handler(
     }
     let context =
         RunContext::new(standing, Arc::clone(&voice), Arc::clone(&effects), plan.earlier, ending.clone());
-    let running = RunningHandler::start(plan.handler, context, execution.grant.input.clone());
+    let running = RunningHandler::start(plan.handler, context, input);
     let limits = HandlerLimits { timeout: plan.timeout, stop_grace: plan.stop_grace };
     let moved = |deadline| guard.move_deadline(&name, deadline);
     let supervised = supervise_handler(execution, running, &ending, limits, moved).await;
@@ -141,6 +162,7 @@ async fn conclude_handler(
         let line = Bytes::from(format!("error: {error}\n"));
         execution.context.outbox.add_output(&execution.grant.run, v1::OutputStream::Stderr, line).await;
     }
+    let (end, result) = hand_output(execution, end, result).await;
     Conclusion { end: bound_error(end), result, output_truncated: false, unasked }
 }
 
@@ -162,11 +184,37 @@ fn judge_handler(supervised: SupervisedHandler) -> (RunEnd, Option<Bytes>) {
 }
 
 fn judge_output(output: Bytes) -> (RunEnd, Option<Bytes>) {
-    if output.len() as u64 <= VALUE_MAX_BYTES {
+    if output.len() as u64 <= BLOB_MAX_BYTES {
         return (RunEnd::ExitCode(0), Some(output));
     }
-    let error = format!("the output has {} bytes as JSON, and {VALUE_MAX_BYTES} are allowed", output.len());
+    let error = format!("the output has {} bytes as JSON, and {BLOB_MAX_BYTES} are allowed", output.len());
     (RunEnd::HandlerFailed { error, is_final: true }, None)
+}
+
+/// What no report takes is handed on before it; what nobody takes is no success.
+async fn hand_output(
+    execution: &Execution,
+    end: RunEnd,
+    output: Option<Bytes>,
+) -> (RunEnd, Option<RunResult>) {
+    let large = match output {
+        Some(output) if output.len() as u64 > VALUE_MAX_BYTES => output,
+        small => return (end, small.map(RunResult::Bytes)),
+    };
+    let bytes = large.len() as u64;
+    let failed = |error: String| (RunEnd::HandlerFailed { error, is_final: true }, None);
+    let staged = match Staged::make(execution.context.places.runs()) {
+        Ok(staged) => staged,
+        Err(error) => return failed(format!("the output cannot be stored on this host: {error}")),
+    };
+    if let Err(error) = tokio::fs::write(staged.path(), &large).await {
+        return failed(format!("the output cannot be stored on this host: {error}"));
+    }
+    match hand_unless_void(execution, &staged.path(), bytes).await {
+        None => (end, None),
+        Some(Ok(named)) => (end, Some(RunResult::Blob(named))),
+        Some(Err(error)) => failed(error),
+    }
 }
 
 /// A handler that hands on that the deadline is reached did not fail.
@@ -228,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_output_beyond_the_limit_is_a_failure_for_good() {
-        let large = Bytes::from(vec![b'1'; 256 * 1024 + 1]);
+        let large = Bytes::from(vec![b'1'; 64 * 1024 * 1024 + 1]);
         let end = judge(HandlerOutcome::Returned(Ok(large)), None, None);
         assert!(matches!(end, RunEnd::HandlerFailed { is_final: true, .. }), "{end:?}");
     }

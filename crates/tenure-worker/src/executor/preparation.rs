@@ -3,13 +3,17 @@
 
 use std::{
     error::Error,
+    fs::File,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use bytes::Bytes;
 use tenure_core::{
     deadline::{clamp, duration_ms},
     declaration::{Command, Declaration, Stdin},
+    limits::{BLOB_MAX_BYTES, VALUE_MAX_BYTES},
     record::Phase,
     run_ref::RunRef,
 };
@@ -21,7 +25,8 @@ use super::{
     run_blocking,
 };
 use crate::{
-    grant::RunGrant,
+    blobs::Staged,
+    grant::{GrantInput, RunGrant},
     guardian::{BootInstant, ReportIdentity},
     runner::{
         EnvironmentPlan, GuardLink, ProcessCommand, ProcessSpec, ProcessStdin, Redactor, ResourceLimits,
@@ -49,11 +54,11 @@ pub(super) struct PreparedRun {
 }
 
 impl PreparedRun {
-    /// Reads what the child left as its result, redacted by nobody yet.
-    pub(super) async fn read_result(&self) -> Result<Option<Vec<u8>>, String> {
-        let directory = self.directory.clone();
-        let read = run_blocking(move || directory.read_result()).await;
-        read.map_err(|error| describe(&error))?.map_err(|error| describe(&error))
+    /// Takes what the child left as its result, redacted: whole, or as a file of the worker's own where it is large.
+    pub(super) async fn stage_result(&self, below: &Path) -> Result<Option<StagedResult>, String> {
+        let (directory, redactor, below) = (self.directory.clone(), self.redactor.clone(), below.to_owned());
+        let staged = run_blocking(move || stage_result(&directory, &redactor, &below)).await;
+        staged.map_err(|error| describe(&error))?
     }
 
     /// Removes the run's directory, which may hold as much as the child liked to leave there.
@@ -73,6 +78,44 @@ impl PreparedRun {
     }
 }
 
+/// A result that is to be handed on.
+#[derive(Debug)]
+pub(super) enum StagedResult {
+    /// It goes with the end of the run.
+    Small(Bytes),
+    /// It goes before it.
+    Large {
+        /// Where it is.
+        staged: Staged,
+        /// Its length.
+        bytes: u64,
+    },
+}
+
+fn stage_result(
+    directory: &RunDirectory,
+    redactor: &Redactor,
+    below: &Path,
+) -> Result<Option<StagedResult>, String> {
+    let Some(result) = directory.open_result().map_err(|error| describe(&error))? else { return Ok(None) };
+    let unstored = |error: io::Error| format!("the result cannot be stored on this host: {error}");
+    let staged = Staged::make(below).map_err(unstored)?;
+    let mut file = File::create(staged.path()).map_err(unstored)?;
+    let mut redaction = redactor.stream();
+    let read = result.read_pieces(|piece| file.write_all(&redaction.push(piece)));
+    read.map_err(|error| describe(&error))?;
+    file.write_all(&redaction.finish()).map_err(unstored)?;
+    let bytes = file.metadata().map_err(unstored)?.len();
+    if bytes <= VALUE_MAX_BYTES {
+        let whole = std::fs::read(staged.path()).map_err(unstored)?;
+        return Ok(Some(StagedResult::Small(whole.into())));
+    }
+    if bytes <= BLOB_MAX_BYTES {
+        return Ok(Some(StagedResult::Large { staged, bytes }));
+    }
+    Err(format!("the redacted result has {bytes} bytes, and {BLOB_MAX_BYTES} are allowed"))
+}
+
 fn remove_directory(directory: RunDirectory) {
     let path = directory.path().to_owned();
     if let Err(error) = directory.remove() {
@@ -81,14 +124,23 @@ fn remove_directory(directory: RunDirectory) {
 }
 
 /// Prepares a run; the error says for a person what is missing. Blocks: it writes files and looks up users.
-pub(super) fn prepare_run(execution: &Execution) -> Result<PreparedRun, String> {
+pub(super) fn prepare_run(execution: &Execution, staged: Option<&Staged>) -> Result<PreparedRun, String> {
     let grant = &*execution.grant;
     let declaration = Declaration::parse(&grant.declaration).map_err(|error| describe(&error))?;
     let command = choose_command(execution, &declaration)?;
     let user = choose_user(execution, &declaration)?;
     let socket = socket_path(execution);
     ensure_socket_path(&socket).map_err(|error| describe(&error))?;
-    let files = RunFiles { input: &grant.input, handover: &grant.handover, brief: &grant.brief };
+    let staged_input = staged.map(Staged::path);
+    let files = RunFiles {
+        input: match &grant.input {
+            GrantInput::Bytes(input) => input,
+            GrantInput::Blob(_) | GrantInput::Erased => &[],
+        },
+        staged_input: staged_input.as_deref(),
+        handover: &grant.handover,
+        brief: &grant.brief,
+    };
     let directory =
         RunDirectory::create(run_path(execution), &files, user.as_ref()).map_err(|error| describe(&error))?;
     let plan = plan_environment(execution, &declaration, &directory, &socket, user.as_ref());

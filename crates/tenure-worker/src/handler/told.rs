@@ -26,7 +26,7 @@ impl EarlierRuns {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::{deadline::Deadline, handover::Handover, id::Run};
+    use tenure_core::{deadline::Deadline, handover::Handover, id::Run, record::KeptValue};
 
     use super::*;
     use crate::factory::run_ref;
@@ -35,7 +35,8 @@ mod tests {
     fn what_a_coordinator_writes_is_read() {
         let now = jiff::Timestamp::UNIX_EPOCH;
         let deadline = Deadline::new(now, None);
-        let written = Handover::for_dispatch(run_ref(1).job, Run(1), b"{}".to_vec(), &deadline, now);
+        let written =
+            Handover::for_dispatch(run_ref(1).job, Run(1), KeptValue::Beside(b"{}".to_vec()), &deadline, now);
         let read = EarlierRuns::read(&written.to_json().unwrap()).unwrap();
         assert_eq!((read.cause, read.notes.len(), read.effects.len()), (Cause::Dispatch, 0, 0));
     }

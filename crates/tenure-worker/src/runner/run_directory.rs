@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
-use tenure_core::limits::VALUE_MAX_BYTES;
+use tenure_core::limits::{BLOB_CHUNK_MAX_BYTES, BLOB_MAX_BYTES};
 use thiserror::Error;
 
 use super::RunUser;
@@ -24,6 +24,8 @@ pub const SOCKET_PATH_MAX_BYTES: usize = 107;
 pub struct RunFiles<'a> {
     /// The raw input.
     pub input: &'a [u8],
+    /// A file of the worker's own that becomes the input, instead of `input`; on the same file system.
+    pub staged_input: Option<&'a Path>,
     /// The handover, as JSON.
     pub handover: &'a [u8],
     /// The handover for a prompt.
@@ -100,7 +102,10 @@ impl RunDirectory {
         }
         DirBuilder::new().mode(0o700).recursive(false).create(&path).map_err(unwritable)?;
         let directory = Self { path, uid: user.map(|user| user.uid) };
-        directory.write_file("input", files.input, user)?;
+        match files.staged_input {
+            Some(staged) => directory.take_file("input", staged, user)?,
+            None => drop(directory.write_file("input", files.input, user)?),
+        }
         directory.write_file("handover.json", files.handover, user)?;
         directory.write_file("brief.txt", files.brief.as_bytes(), user)?;
         // Last, and by its path: what it is in belongs to the worker, and until here it does, too.
@@ -138,9 +143,20 @@ impl RunDirectory {
         write_run_file(&self.path, name, bytes, user)
     }
 
-    /// What the child left in `TENURE_RESULT`. `None`: nothing.
-    pub fn read_result(&self) -> Result<Option<Vec<u8>>, RunDirectoryError> {
-        read_result(&self.path.join("result"), self.uid)
+    /// Makes a file of the worker's own one of the run's.
+    fn take_file(&self, name: &str, staged: &Path, user: Option<&RunUser>) -> Result<(), RunDirectoryError> {
+        let path = self.path.join(name);
+        let taken = File::open(staged).and_then(|file| {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+            user.map_or(Ok(()), |user| fchown(&file, Some(user.uid), Some(user.gid)))?;
+            fs::rename(staged, &path)
+        });
+        taken.map_err(|source| RunDirectoryError::Unwritable { path, source })
+    }
+
+    /// Opens what the child left in `TENURE_RESULT`. `None`: nothing.
+    pub fn open_result(&self) -> Result<Option<ResultFile>, RunDirectoryError> {
+        open_result(&self.path.join("result"), self.uid)
     }
 
     /// Removes it with all that is in it.
@@ -181,9 +197,41 @@ fn write_run_file(
     }
 }
 
-/// Reads a result, bounded, without following a link or waiting for a pipe. `uid`: whose file it must be, where the
-/// worker is another user than the child.
-pub fn read_result(path: &Path, uid: Option<u32>) -> Result<Option<Vec<u8>>, RunDirectoryError> {
+/// A result that is to be read, which may grow while it is.
+#[derive(Debug)]
+pub struct ResultFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl ResultFile {
+    /// Reads it in pieces, and hands each on. Refuses it once it is too large.
+    pub fn read_pieces(
+        mut self,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), RunDirectoryError> {
+        let unreadable = |source| RunDirectoryError::ResultUnreadable { path: self.path.clone(), source };
+        let mut piece = vec![0; BLOB_CHUNK_MAX_BYTES];
+        let mut read_bytes = 0_u64;
+        loop {
+            let length = self.file.read(&mut piece).map_err(unreadable)?;
+            if length == 0 {
+                return Ok(());
+            }
+            read_bytes += length as u64;
+            if read_bytes > BLOB_MAX_BYTES {
+                let length_bytes =
+                    self.file.metadata().map_or(read_bytes, |found| found.len().max(read_bytes));
+                return Err(RunDirectoryError::ResultTooLarge { length_bytes, limit_bytes: BLOB_MAX_BYTES });
+            }
+            take(&piece[..length]).map_err(unreadable)?;
+        }
+    }
+}
+
+/// Opens a result without following a link or waiting for a pipe. `uid`: whose file it must be, where the worker is another
+/// user than the child.
+pub fn open_result(path: &Path, uid: Option<u32>) -> Result<Option<ResultFile>, RunDirectoryError> {
     let unreadable = |source| RunDirectoryError::ResultUnreadable { path: path.to_owned(), source };
     let not_a_file = || RunDirectoryError::ResultNotAFile { path: path.to_owned() };
     let file = match File::options().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path) {
@@ -197,13 +245,7 @@ pub fn read_result(path: &Path, uid: Option<u32>) -> Result<Option<Vec<u8>>, Run
     if !metadata.is_file() || uid.is_some_and(|uid| metadata.uid() != uid) {
         return Err(not_a_file());
     }
-    let mut bytes = Vec::new();
-    file.take(VALUE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    let length_bytes = metadata.len().max(bytes.len() as u64);
-    if bytes.len() as u64 > VALUE_MAX_BYTES {
-        return Err(RunDirectoryError::ResultTooLarge { length_bytes, limit_bytes: VALUE_MAX_BYTES });
-    }
-    Ok(Some(bytes))
+    Ok(Some(ResultFile { path: path.to_owned(), file }))
 }
 
 /// Refuses a path that no socket can have, before anything is started.
@@ -228,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_run_finds_its_files_and_nobody_else_may_look() {
-        let files = RunFiles { input: b"in", handover: b"{}", brief: "brief" };
+        let files = RunFiles { input: b"in", staged_input: None, handover: b"{}", brief: "brief" };
         let (_parent, directory) = make(&files);
         let variables = directory.compose_variables();
         assert_eq!(fs::read(&variables["TENURE_INPUT"]).unwrap(), b"in");
@@ -239,16 +281,39 @@ mod tests {
         assert_eq!(fs::metadata(&variables["TENURE_INPUT"]).unwrap().mode() & 0o777, 0o600);
     }
 
+    fn read(directory: &RunDirectory) -> Result<Option<usize>, RunDirectoryError> {
+        let mut length = 0;
+        let Some(result) = directory.open_result()? else { return Ok(None) };
+        result.read_pieces(|piece| {
+            length += piece.len();
+            Ok(())
+        })?;
+        Ok(Some(length))
+    }
+
     #[test]
     fn an_absent_result_is_none_and_a_large_one_names_both_sizes() {
         let (_parent, directory) = make(&RunFiles::default());
-        assert_eq!(directory.read_result().unwrap(), None);
-        let size = usize::try_from(VALUE_MAX_BYTES).unwrap();
+        assert_eq!(read(&directory).unwrap(), None);
+        let size = usize::try_from(BLOB_MAX_BYTES).unwrap();
         fs::write(directory.path().join("result"), vec![b'x'; size]).unwrap();
-        assert_eq!(directory.read_result().unwrap().map(|bytes| bytes.len()), Some(size));
+        assert_eq!(read(&directory).unwrap(), Some(size));
         fs::write(directory.path().join("result"), vec![b'x'; size + 7]).unwrap();
-        let message = directory.read_result().unwrap_err().to_string();
-        assert_eq!(message, "the result has 262151 bytes, and 262144 are allowed");
+        let message = read(&directory).unwrap_err().to_string();
+        assert_eq!(message, "the result has 67108871 bytes, and 67108864 are allowed");
+    }
+
+    #[test]
+    fn a_staged_input_becomes_a_file_of_the_run() {
+        let parent = tempfile::tempdir().unwrap();
+        let staged = parent.path().join("staged");
+        fs::write(&staged, "large").unwrap();
+        let files = RunFiles { staged_input: Some(&staged), ..RunFiles::default() };
+        let directory = RunDirectory::create(parent.path().join("run"), &files, None).unwrap();
+        let input = directory.path().join("input");
+        assert_eq!(fs::read(&input).unwrap(), b"large");
+        assert_eq!(fs::metadata(&input).unwrap().mode() & 0o777, 0o600);
+        assert!(!staged.exists());
     }
 
     #[test]
@@ -256,10 +321,10 @@ mod tests {
         let (_parent, directory) = make(&RunFiles { input: b"in", ..RunFiles::default() });
         let result = directory.path().join("result");
         std::os::unix::fs::symlink(directory.path().join("input"), &result).unwrap();
-        assert!(matches!(directory.read_result(), Err(RunDirectoryError::ResultNotAFile { .. })));
+        assert!(matches!(directory.open_result(), Err(RunDirectoryError::ResultNotAFile { .. })));
         fs::remove_file(&result).unwrap();
         nix::unistd::mkfifo(&result, nix::sys::stat::Mode::S_IRUSR).unwrap();
-        assert!(matches!(directory.read_result(), Err(RunDirectoryError::ResultNotAFile { .. })));
+        assert!(matches!(directory.open_result(), Err(RunDirectoryError::ResultNotAFile { .. })));
     }
 
     #[test]
@@ -269,7 +334,7 @@ mod tests {
         fs::write(&result, "x").unwrap();
         let stranger = fs::metadata(&result).unwrap().uid() + 1;
         assert!(matches!(
-            read_result(&result, Some(stranger)),
+            open_result(&result, Some(stranger)),
             Err(RunDirectoryError::ResultNotAFile { .. })
         ));
     }

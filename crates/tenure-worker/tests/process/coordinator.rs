@@ -68,6 +68,7 @@ impl Coordinator {
 #[tonic::async_trait]
 impl WorkerService for Service {
     type AttachStream = tokio_stream::Empty<Result<AttachResponse, Status>>;
+    type ReadInputStream = tokio_stream::Empty<Result<tenure_proto::v1::ReadInputResponse, Status>>;
 
     async fn register_worker(
         &self,
@@ -111,6 +112,20 @@ impl WorkerService for Service {
         _: Request<ReadStepToUndoRequest>,
     ) -> Result<Response<ReadStepToUndoResponse>, Status> {
         Err(Status::unimplemented("guardians undo nothing"))
+    }
+
+    async fn read_input(
+        &self,
+        _: Request<tenure_proto::v1::ReadInputRequest>,
+    ) -> Result<Response<Self::ReadInputStream>, Status> {
+        Err(Status::unimplemented("guardians move no values"))
+    }
+
+    async fn put_result(
+        &self,
+        _: Request<Streaming<tenure_proto::v1::PutResultRequest>>,
+    ) -> Result<Response<tenure_proto::v1::PutResultResponse>, Status> {
+        Err(Status::unimplemented("guardians move no values"))
     }
 
     async fn list_workers(

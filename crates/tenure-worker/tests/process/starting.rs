@@ -188,7 +188,10 @@ async fn a_child_runs_as_its_user_with_that_users_files() {
         assert_eq!(outcome.end, ProcessEnd::ExitCode(0), "{stdout}");
         let groups = user.groups.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
         assert_eq!(stdout, format!("{}\n{groups}\nfor nobodydenied\n", user.uid));
-        assert_eq!(scene.run_directory.read_result().unwrap().as_deref(), Some(&b"mine"[..]));
+        let mut result = Vec::new();
+        let left = scene.run_directory.open_result().unwrap().unwrap();
+        left.read_pieces(|piece| std::io::Write::write_all(&mut result, piece)).unwrap();
+        assert_eq!(result, b"mine");
     }
 }
 

@@ -50,5 +50,7 @@ pub(crate) fn grant(number: u32, (term, attach): (u64, u64), declaration: Vec<u8
         attempt: 1,
         session_started_at: None,
         unwinding: None,
+        input_blob: None,
+        input_erased: false,
     }
 }

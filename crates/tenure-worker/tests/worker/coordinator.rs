@@ -326,6 +326,7 @@ impl Book {
 #[tonic::async_trait]
 impl WorkerService for Book {
     type AttachStream = Pin<Box<dyn Stream<Item = Result<AttachResponse, Status>> + Send>>;
+    type ReadInputStream = tokio_stream::Empty<Result<tenure_proto::v1::ReadInputResponse, Status>>;
 
     async fn register_worker(
         &self,
@@ -407,6 +408,20 @@ impl WorkerService for Book {
         _: Request<ReadStepToUndoRequest>,
     ) -> Result<Response<ReadStepToUndoResponse>, Status> {
         Err(Status::unimplemented("nothing is undone here"))
+    }
+
+    async fn read_input(
+        &self,
+        _: Request<tenure_proto::v1::ReadInputRequest>,
+    ) -> Result<Response<Self::ReadInputStream>, Status> {
+        Err(Status::unimplemented("this coordinator has no blob store"))
+    }
+
+    async fn put_result(
+        &self,
+        _: Request<Streaming<tenure_proto::v1::PutResultRequest>>,
+    ) -> Result<Response<tenure_proto::v1::PutResultResponse>, Status> {
+        Err(Status::unimplemented("this coordinator has no blob store"))
     }
 
     async fn list_workers(

@@ -65,11 +65,11 @@ async fn the_result_goes_with_the_end() {
 #[tokio::test]
 async fn a_result_over_its_limit_is_no_success_and_stderr_says_why() {
     let fixture = Fixture::start().await;
-    fixture.grant(1, script("head -c 300000 /dev/zero > \"$TENURE_RESULT\"", json!({}))).await;
+    fixture.grant(1, script("head -c 70000000 /dev/zero > \"$TENURE_RESULT\"", json!({}))).await;
     let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
     assert_eq!((end.end.unwrap().how, end.result), (Some(How::ExitCode(125)), None));
     let said = output(&fixture.book.got(), &run_ref(1));
-    assert!(said.contains("262144 are allowed"), "{said}");
+    assert!(said.contains("67108864 are allowed"), "{said}");
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 30] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -90,6 +90,22 @@ const ROWS: [Row; 25] = [
         Bearer(Read),
         get_result,
         Refused(Reason::ResultNotFound),
+        UNKNOWN_JOB,
+    ),
+    // Nothing of a value comes after its length.
+    row(
+        "tenure.v1.JobService/PutBlob",
+        Bearer(Submit),
+        put_blob,
+        Refused(Reason::InvalidArgument),
+        Refused(Reason::InvalidArgument),
+    ),
+    row("tenure.v1.JobService/GetBlob", Bearer(Read), get_blob, Refused(Reason::BlobNotFound), UNKNOWN_JOB),
+    row(
+        "tenure.v1.JobService/EraseJob",
+        Bearer(Administer),
+        erase_job,
+        Refused(Reason::VerbNotAllowed),
         UNKNOWN_JOB,
     ),
     row("tenure.v1.JobService/CancelJob", Bearer(Operate), cancel_job, Given, UNKNOWN_JOB),
@@ -120,6 +136,21 @@ const ROWS: [Row; 25] = [
         Bearer(Work),
         read_step_to_undo,
         Given,
+        AsUnknown(Reason::Fenced),
+    ),
+    row(
+        "tenure.v1.WorkerService/ReadInput",
+        Bearer(Work),
+        read_input,
+        Refused(Reason::BlobNotFound),
+        AsUnknown(Reason::Fenced),
+    ),
+    // This coordinator has no blob store.
+    row(
+        "tenure.v1.WorkerService/PutResult",
+        Bearer(Work),
+        put_result,
+        Refused(Reason::InputTooLarge),
         AsUnknown(Reason::Fenced),
     ),
     row(
@@ -182,7 +213,20 @@ fn list_undecided(things: &Things) -> Vec<u8> {
 }
 
 fn get_result(things: &Things) -> Vec<u8> {
-    v1::GetResultRequest { job: things.job.clone() }.encode_to_vec()
+    v1::GetResultRequest { job: things.job.clone(), accept_blob: true }.encode_to_vec()
+}
+
+fn put_blob(_: &Things) -> Vec<u8> {
+    v1::PutBlobRequest { part: Some(v1::put_blob_request::Part::Bytes(1)) }.encode_to_vec()
+}
+
+fn get_blob(things: &Things) -> Vec<u8> {
+    v1::GetBlobRequest { job: things.job.clone(), sha256: vec![7; 32].into() }.encode_to_vec()
+}
+
+fn erase_job(things: &Things) -> Vec<u8> {
+    let part = v1::ErasedPart::Output.into();
+    v1::EraseJobRequest { job: things.job.clone(), part, why: "asked for".into() }.encode_to_vec()
 }
 
 fn cancel_job(things: &Things) -> Vec<u8> {
@@ -230,6 +274,17 @@ fn read_steps(things: &Things) -> Vec<u8> {
 fn read_step_to_undo(things: &Things) -> Vec<u8> {
     let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
     v1::ReadStepToUndoRequest { run, secret }.encode_to_vec()
+}
+
+fn read_input(things: &Things) -> Vec<u8> {
+    let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
+    v1::ReadInputRequest { run, secret, sha256: vec![7; 32].into() }.encode_to_vec()
+}
+
+fn put_result(things: &Things) -> Vec<u8> {
+    let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
+    let head = v1::ResultHead { run, secret, bytes: 0 };
+    v1::PutResultRequest { part: Some(v1::put_result_request::Part::Head(head)) }.encode_to_vec()
 }
 
 /// With a secret that was made up: with the run's own it would be taken from everybody.
