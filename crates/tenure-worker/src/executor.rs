@@ -18,7 +18,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tenure_core::limits;
+use tenure_core::{limits, record::Phase};
 use tenure_proto::v1;
 use tokio::{
     sync::{mpsc, watch},
@@ -136,6 +136,10 @@ enum InputMissing {
 async fn stage_input(execution: &Execution) -> Result<Option<Staged>, InputMissing> {
     let named = match &execution.grant.input {
         GrantInput::Bytes(_) => return Ok(None),
+        // What undoes has no use for it, and goes on without one that is gone.
+        GrantInput::Blob(_) | GrantInput::Erased if execution.grant.phase == Phase::Compensating => {
+            return Ok(None);
+        }
         GrantInput::Erased => {
             let reason = "the job's input was erased, and no run can start without it";
             return Err(InputMissing::Because(reason.to_owned()));
