@@ -261,6 +261,7 @@ impl EffectRequest {
             tool: self.tool.clone().unwrap_or_default(),
             min_lease: self.min_lease.map(write_duration),
             bind: self.bind,
+            undo_by: None,
         }
     }
 }

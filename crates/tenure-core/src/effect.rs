@@ -29,7 +29,7 @@ pub(crate) use announcement::answer_after;
 pub use announcement::{Announcement, LastAttempt, Outcome, decide_announcement};
 pub use doubt::{Doubt, Doubts, EffectRef, StepsToUndo};
 pub use key::{EffectKey, InvalidKey, UNDO_PREFIX};
-pub use request::EffectRequest;
+pub use request::{CompensationCall, EffectRequest};
 
 use serde::{Deserialize, Serialize};
 

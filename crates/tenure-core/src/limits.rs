@@ -174,6 +174,8 @@ pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(3_600);
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(900);
 /// SIGTERM to SIGKILL, where nothing is said.
 pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// Effects that one group of a handler has, performed and put off.
+pub const GROUP_MEMBERS_MAX: usize = 100;
 /// Restarts of an unwinding run after a failure of its own, where the agent's jobs have no more.
 pub const UNWIND_ATTEMPTS: u32 = 5;
 /// Restarts of an unwinding run that lost its worker, where the agent's jobs have no more.

@@ -38,6 +38,16 @@ pub enum Phase {
     Compensating,
 }
 
+/// What became of a group of effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupOutcome {
+    /// Every invariant held: what was put off is performed.
+    Committed,
+    /// One did not: what was done is reversed, and what was put off is never performed.
+    Reversed,
+}
+
 /// What stands inside the hashed bytes for a value beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueRef {
@@ -242,6 +252,23 @@ pub enum RecordKind {
         /// How many steps are to be undone.
         steps: u64,
     },
+    /// Effects of a handler belong together from now on.
+    GroupOpened {
+        /// The group's name, unique in the job.
+        name: StepName,
+    },
+    /// A group is decided: what was put off is performed, or what was done is reversed. Written before either.
+    GroupSettled {
+        /// The group's name.
+        name: StepName,
+        /// What was decided.
+        outcome: GroupOutcome,
+        /// The keys of the effects that were performed in it, in their order.
+        members: Vec<EffectKey>,
+        /// The invariant that did not hold, in the handler's words.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        invariant: Option<String>,
+    },
     /// The child of a run is known to be gone: its whole group is empty.
     ChildGone {
         /// The epoch of that run.
@@ -333,6 +360,8 @@ impl RecordKind {
             Self::EffectsUnasked { .. } => "effects_unasked",
             Self::QuarantineDecided { .. } => "quarantine_decided",
             Self::UnwindStarted { .. } => "unwind_started",
+            Self::GroupOpened { .. } => "group_opened",
+            Self::GroupSettled { .. } => "group_settled",
             Self::ChildGone { .. } => "child_gone",
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::RecoveryDenied { .. } => "recovery_denied",
@@ -493,6 +522,8 @@ impl RecordKind {
             | Self::StepFinished { .. }
             | Self::EffectsUnasked { .. }
             | Self::QuarantineDecided { .. }
+            | Self::GroupOpened { .. }
+            | Self::GroupSettled { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }
@@ -530,6 +561,8 @@ impl RecordKind {
             | Self::EffectsUnasked { .. }
             | Self::QuarantineDecided { .. }
             | Self::UnwindStarted { .. }
+            | Self::GroupOpened { .. }
+            | Self::GroupSettled { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }

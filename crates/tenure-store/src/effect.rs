@@ -108,7 +108,8 @@ impl Store {
         row.map(|row| row.into_effect(Reader(attempted))).transpose()
     }
 
-    /// Reads the step of a job that is to be undone next, the last that landed; nothing where nothing is left that can be.
+    /// Reads the step of a job that is to be undone next, the last that landed; nothing where nothing is left that can be. Where
+    /// keys are named, only one of those, whatever pivot came after it.
     ///
     /// # Errors
     /// The database does not answer.
@@ -116,9 +117,11 @@ impl Store {
         &self,
         tenant: &Tenant,
         job: JobId,
+        keys: &[EffectKey],
     ) -> Result<Option<StepToUndo>, StoreError> {
         let attempted = "reading the step that is to be undone next";
-        let found = sqlx::query_file!("queries/effects/read_step_to_undo.sql", tenant.as_str(), job.0)
+        let keys: Vec<_> = keys.iter().map(|key| key.as_str().to_owned()).collect();
+        let found = sqlx::query_file!("queries/effects/read_step_to_undo.sql", tenant.as_str(), job.0, &keys)
             .fetch_optional(&self.pool)
             .await
             .map_err(StoreError::while_doing(attempted))?;

@@ -30,7 +30,7 @@ mod undoing;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use tenure_core::{id::Run, limits, reason::Reason, refusal::Refusal};
+use tenure_core::{id::Run, limits, reason::Reason, record::Phase, refusal::Refusal};
 use tenure_proto::v1::{
     PerformEffectRequest, PerformEffectResponse, perform_effect_request::Message as Said,
 };
@@ -107,21 +107,22 @@ impl RunEffects {
         requests: Streaming<PerformEffectRequest>,
         peer: Option<UCred>,
     ) -> Answers {
-        self.take_words(Words::Program(Box::new(requests)), peer)
+        self.take_words(Words::Program(Box::new(requests)), peer, self.standing.grant.phase)
     }
 
     /// The same for a function of this program, which says what it has to say over the sender, and is gone once that is
     /// dropped.
-    pub(crate) fn take_function_call(self: &Arc<Self>) -> (mpsc::Sender<Said>, Answers) {
+    /// It works in the run's direction, or undoes what it did itself.
+    pub(crate) fn take_function_call(self: &Arc<Self>, phase: Phase) -> (mpsc::Sender<Said>, Answers) {
         let (say, words) = mpsc::channel(UNHEARD_MAX);
-        (say, self.take_words(Words::Function(words), None))
+        (say, self.take_words(Words::Function(words), None, phase))
     }
 
-    fn take_words(self: &Arc<Self>, words: Words, peer: Option<UCred>) -> Answers {
+    fn take_words(self: &Arc<Self>, words: Words, peer: Option<UCred>, phase: Phase) -> Answers {
         let (answers, answered) = mpsc::channel(UNHEARD_MAX);
         let caller = Caller::new(words, answers, self.standing.over.clone());
         let saying = self.saying.token();
-        tokio::spawn(Arc::clone(self).attend(caller, peer, saying).instrument(Span::current()));
+        tokio::spawn(Arc::clone(self).attend(caller, peer, saying, phase).instrument(Span::current()));
         answered
     }
 
@@ -139,8 +140,14 @@ impl RunEffects {
         self.registry.list_unasked()
     }
 
-    async fn attend(self: Arc<Self>, mut caller: Caller, peer: Option<UCred>, saying: TaskTrackerToken) {
-        let outcome = self.answer_call(&mut caller, peer, saying).await;
+    async fn attend(
+        self: Arc<Self>,
+        mut caller: Caller,
+        peer: Option<UCred>,
+        saying: TaskTrackerToken,
+        phase: Phase,
+    ) {
+        let outcome = self.answer_call(&mut caller, peer, saying, phase).await;
         metrics().note_effect_call(match &outcome {
             Ok(answer) => answer.outcome(),
             Err(Stop::Refused(_)) => EffectOutcome::Refused,
@@ -161,9 +168,10 @@ impl RunEffects {
         caller: &mut Caller,
         peer: Option<UCred>,
         saying: TaskTrackerToken,
+        phase: Phase,
     ) -> Result<Answer, Stop> {
         let Said::Announce(announced) = caller.hear_first().await? else { return Err(out_of_turn().into()) };
-        let (standing, phase) = (&self.standing, self.standing.grant.phase);
+        let standing = &self.standing;
         let plan = EffectPlan::read(&announced, &standing.redactor, standing.term.ttl(), phase)?;
         loop {
             self.standing.ensure_speaking()?;

@@ -14,10 +14,12 @@
 //! Neighbours: `executor` calls handlers and judges how they end, `run_socket` and `effect` do what they ask for.
 
 mod ask;
+mod compensation;
 mod context;
 mod definition;
 mod effect;
 mod error;
+mod group;
 mod guard;
 mod step;
 mod told;
@@ -35,12 +37,15 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use ask::Ending;
 pub(crate) use ask::EndingAsk;
+pub use compensation::UndoCall;
+pub(crate) use compensation::{Compensations, undo_all};
 pub use context::RunContext;
 pub(crate) use definition::{Handler, Handlers};
 pub use definition::{HandlerWorker, InvalidHandler};
 pub use effect::{Effect, EffectCall, EffectError, Probe};
 pub use error::HandlerError;
 pub(crate) use error::{ToldError, bound_words};
+pub use group::{Group, GroupError};
 pub use guard::GuardError;
 pub(crate) use guard::HandlerGuard;
 pub use step::StepError;

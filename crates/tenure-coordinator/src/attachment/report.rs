@@ -7,10 +7,13 @@ mod effects;
 use prost::Message as _;
 use tenure_core::{
     id::{Digest, Seq, WorkerName},
-    limits::{APPEND_MAX_RECORDS, NOTE_MAX_BYTES, STEP_OUTPUT_MAX_BYTES, VALUE_MAX_BYTES, WHY_MAX_BYTES},
+    limits::{
+        APPEND_MAX_RECORDS, GROUP_MEMBERS_MAX, NOTE_MAX_BYTES, STEP_OUTPUT_MAX_BYTES, VALUE_MAX_BYTES,
+        WHY_MAX_BYTES,
+    },
     principal::Principal,
     reason::Reason,
-    record::{Draft, NewValue, RecordKind},
+    record::{Draft, GroupOutcome, NewValue, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
     settlement::{EndReport, RunEnd},
@@ -19,6 +22,7 @@ use tenure_proto::{
     convert::{
         InvalidField,
         blob::read_blob_ref,
+        effect::read_effect_key,
         run::{read_run_end, write_run_ref},
         step::read_step_name,
     },
@@ -163,8 +167,29 @@ fn read_record(record: v1::NewRecord, by: &Principal) -> Result<Draft, Refusal> 
             name: read_step_name("step_started.name", &started.name)?,
         })),
         Some(new_record::Kind::StepFinished(finished)) => read_step_finished(finished),
+        Some(new_record::Kind::GroupOpened(opened)) => Ok(Draft::bare(RecordKind::GroupOpened {
+            name: read_step_name("group_opened.name", &opened.name)?,
+        })),
+        Some(new_record::Kind::GroupSettled(settled)) => read_group_settled(settled),
         None => Err(InvalidField::Missing { field: "records.kind" }.into()),
     }
+}
+
+fn read_group_settled(settled: v1::NewGroupSettled) -> Result<Draft, Refusal> {
+    let name = read_step_name("group_settled.name", &settled.name)?;
+    let count = settled.members.len();
+    if count > GROUP_MEMBERS_MAX {
+        let words =
+            format!("the group {name:?} has {count} members, and at most {GROUP_MEMBERS_MAX} are taken");
+        return Err(
+            Refusal::new(Reason::InvalidArgument, words).with_detail("field", "group_settled.members")
+        );
+    }
+    let members = settled.members.iter().map(|key| read_effect_key("group_settled.members", key));
+    let members = members.collect::<Result<_, _>>()?;
+    let outcome = if settled.reversed { GroupOutcome::Reversed } else { GroupOutcome::Committed };
+    let invariant = Some(bound_text(&settled.invariant)).filter(|words| !words.is_empty());
+    Ok(Draft::bare(RecordKind::GroupSettled { name, outcome, members, invariant }))
 }
 
 fn read_step_finished(finished: v1::NewStepFinished) -> Result<Draft, Refusal> {

@@ -91,6 +91,10 @@ pub struct Unasked {
 
 /// What a holder's report makes of the job.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is returned, and never kept in numbers"
+)]
 pub enum EndDecision {
     /// Write this.
     Write(Plan),

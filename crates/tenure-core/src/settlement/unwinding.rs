@@ -196,7 +196,7 @@ pub(super) fn give_up(
         (doubts, facts.doubts.count)
     };
     let why = match failed {
-        Some((key, error)) if error.is_empty() => format!("{key} failed; {go_on}"),
+        Some((key, "")) => format!("{key} failed; {go_on}"),
         Some((key, error)) => format!("{key} failed: {error}; {go_on}"),
         None if facts.doubts.undecided > 0 => {
             format!("nobody knows whether the undoing happened; once that is reconciled, {go_on}")

@@ -504,8 +504,11 @@ async fn facts_name_the_steps_that_a_cancel_has_to_undo() {
     assert_eq!((&undeclared[..], facts.steps.undeclared_count), (&["undeclared"][..], 1));
     // Pivots and what need not be undone have landed too.
     assert_eq!((facts.landed, facts.compensated), (5, 0));
-    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job).await.unwrap().unwrap();
+    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job, &[]).await.unwrap().unwrap();
     assert_eq!((next.key.as_str(), next.attempt), ("undo", 1), "of those that somebody can undo");
+    let named = [key("before the pivot"), key("unnecessary")];
+    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job, &named).await.unwrap().unwrap();
+    assert_eq!(next.key, named[0], "of those that were named, whatever pivot came after it");
 }
 
 #[tokio::test]
@@ -541,7 +544,7 @@ async fn what_was_undone_is_no_step_any_more_and_its_job_waits_anew_in_the_queue
     let facts = fleet.facts(holder.job).await;
     let left: Vec<_> = facts.steps.listed.iter().map(|step| step.key.as_str()).collect();
     assert_eq!((&left[..], facts.landed, facts.compensated), (&["a"][..], 1, 1));
-    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job).await.unwrap();
+    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job, &[]).await.unwrap();
     assert_eq!(next.map(|step| step.key.to_string()), Some("a".to_owned()));
 }
 

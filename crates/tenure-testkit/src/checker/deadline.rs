@@ -1,5 +1,5 @@
 //! Deadlines are kept: no run starts at or after the deadline of its session, by the database's clock, and nothing waits in
-//! the queue once it is reached.
+//! the queue once it is reached. Undoing meets no deadline.
 
 use anyhow::{Context as _, Result};
 use sqlx::PgPool;
@@ -12,14 +12,15 @@ const STARTED_LATE: &str = "
     FROM journal AS r
     JOIN jobs AS j ON j.tenant = r.tenant AND j.job = r.job
     JOIN sessions AS s ON s.tenant = j.tenant AND s.session = j.session
-    WHERE r.kind = 'run_started' AND (r.at >= s.deadline_at OR r.stored_at >= s.deadline_at)";
+    WHERE r.kind = 'run_started' AND (r.at >= s.deadline_at OR r.stored_at >= s.deadline_at)
+        AND position(convert_to('\"cause\":{\"kind\":\"unwinding\"', 'UTF8') IN r.bytes) = 0";
 
 /// The pause between two looks of a coordinator for reached deadlines is much shorter than this.
 const WAITS_PAST_IT: &str = "
     SELECT j.job, s.deadline_at::text
     FROM jobs AS j
     JOIN sessions AS s ON s.tenant = j.tenant AND s.session = j.session
-    WHERE j.state = 'ready' AND s.deadline_at < statement_timestamp() - interval '30 seconds'";
+    WHERE j.state = 'ready' AND j.unwinding IS NULL AND s.deadline_at < statement_timestamp() - interval '30 seconds'";
 
 /// Looks at every start, and at whatever waits.
 ///

@@ -1,8 +1,9 @@
-//! Counted limits are kept: no job was restarted more often than its frozen plan allows, and no term holds more live leases
+//! Counted limits are kept: no job was restarted more often than its frozen plan allows, or than undoing may be, and no term holds more live leases
 //! than its worker has slots.
 
 use anyhow::{Context as _, Result};
 use sqlx::PgPool;
+use tenure_core::limits::{UNWIND_ATTEMPTS, UNWIND_LOSSES};
 use uuid::Uuid;
 
 use super::{Concern, Finding};
@@ -10,7 +11,8 @@ use super::{Concern, Finding};
 const RESTARTED_TOO_OFTEN: &str = "
     SELECT job, attempts, losses, recovery::text
     FROM jobs
-    WHERE attempts > (recovery ->> 'max_attempts')::integer OR losses > (recovery ->> 'max_losses')::integer";
+    WHERE attempts > greatest((recovery ->> 'max_attempts')::integer, CASE WHEN unwinding IS NULL THEN 0 ELSE $1 END)
+        OR losses > greatest((recovery ->> 'max_losses')::integer, CASE WHEN unwinding IS NULL THEN 0 ELSE $2 END)";
 
 const HOLDS_TOO_MANY: &str = "
     SELECT t.worker, t.slots, count(*)
@@ -25,8 +27,12 @@ const HOLDS_TOO_MANY: &str = "
 /// # Errors
 /// The database cannot be read.
 pub async fn check_limits(database: &PgPool) -> Result<Vec<Finding>> {
-    let jobs: Vec<(Uuid, i32, i32, String)> =
-        sqlx::query_as(RESTARTED_TOO_OFTEN).fetch_all(database).await.context("reading the restarts")?;
+    let jobs: Vec<(Uuid, i32, i32, String)> = sqlx::query_as(RESTARTED_TOO_OFTEN)
+        .bind(i32::try_from(UNWIND_ATTEMPTS)?)
+        .bind(i32::try_from(UNWIND_LOSSES)?)
+        .fetch_all(database)
+        .await
+        .context("reading the restarts")?;
     let terms: Vec<(String, i32, i64)> =
         sqlx::query_as(HOLDS_TOO_MANY).fetch_all(database).await.context("reading the slots")?;
     let often = jobs.into_iter().map(|(job, attempts, losses, plan)| {

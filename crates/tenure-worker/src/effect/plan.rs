@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_core::{
-    effect::{Compensation, Declared, Disposition, EffectKey, EffectRecovery, EffectRequest, UNDO_PREFIX},
+    effect::{
+        Compensation, CompensationCall, Declared, Disposition, EffectKey, EffectRecovery, EffectRequest,
+        UNDO_PREFIX,
+    },
     id::Digest,
     limits,
     reason::Reason,
@@ -137,10 +140,11 @@ fn read_declared(given: &v1::AnnounceEffect) -> Result<Declared, Refusal> {
         return Err(invalid("probe", "a probe is given exactly where the recovery is `probe`"));
     }
     let compensation = read_compensation("compensation", given.compensation)?;
-    if (compensation == Compensation::Undo) == given.undo.is_empty() {
+    let ways = usize::from(!given.undo.is_empty()) + usize::from(given.undo_by.is_some());
+    if ways != usize::from(compensation == Compensation::Undo) {
         return Err(invalid(
             "undo",
-            "the command that undoes it is given exactly where the compensation is `undo`",
+            "what undoes it is given exactly where the compensation is `undo`: a command, or a function by its name",
         ));
     }
     Ok(Declared { recovery, mutates, compensation })
@@ -155,6 +159,10 @@ fn compose_request(
     let request = EffectRequest {
         command: command.to_vec(),
         undo: given_text(&given.undo),
+        compensation: given.undo_by.as_ref().map(|call| CompensationCall {
+            name: call.name.clone(),
+            arguments: redactor.redact_text(&call.arguments),
+        }),
         probe: given_text(&given.probe),
     };
     let request = serde_json::to_vec(&request).map_err(unwritable)?;

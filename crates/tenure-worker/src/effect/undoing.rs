@@ -52,17 +52,22 @@ impl UndoFailures {
 }
 
 impl RunEffects {
-    /// The step that is to be undone next; none: nothing is left.
-    pub(crate) async fn read_step_to_undo(&self) -> Result<Option<v1::StepToUndo>, Refusal> {
+    /// The step that is to be undone next, of these keys, or of all where there are none; none: nothing is left. Only a run that was
+    /// granted to undo undoes whatever there is.
+    pub(crate) async fn read_step_to_undo(
+        &self,
+        keys: Vec<String>,
+    ) -> Result<Option<v1::StepToUndo>, Refusal> {
         let standing = &self.standing;
         standing.ensure_speaking()?;
-        if standing.grant.phase == Phase::Forward {
+        if standing.grant.phase == Phase::Forward && keys.is_empty() {
             let said = "this run was not granted to undo anything";
             return Err(Refusal::new(Reason::NotSupported, said));
         }
         let request = v1::ReadStepToUndoRequest {
             run: Some(write_run_ref(&standing.grant.run)),
             secret: Bytes::copy_from_slice(standing.grant.secret.as_bytes()),
+            keys,
         };
         let call = |mut client: WorkerServiceClient<Way>| {
             let request = request.clone();

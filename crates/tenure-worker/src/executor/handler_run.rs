@@ -124,9 +124,15 @@ async fn run_handler(
         voice.end().await;
         return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
     }
-    let context =
-        RunContext::new(standing, Arc::clone(&voice), Arc::clone(&effects), plan.earlier, ending.clone());
-    let running = RunningHandler::start(plan.handler, context, input);
+    let context = RunContext::new(
+        standing,
+        Arc::clone(&voice),
+        Arc::clone(&effects),
+        plan.earlier,
+        ending.clone(),
+        Arc::clone(plan.handler),
+    );
+    let running = RunningHandler::start(plan.handler, context, input, execution.grant.phase);
     let limits = HandlerLimits { timeout: plan.timeout, stop_grace: plan.stop_grace };
     let moved = |deadline| guard.move_deadline(&name, deadline);
     let supervised = supervise_handler(execution, running, &ending, limits, moved).await;
@@ -134,6 +140,7 @@ async fn run_handler(
     voice.end().await;
     let asked = supervised.asked;
     let conclusion = conclude_handler(execution, supervised, effects.list_unasked()).await;
+    let conclusion = conclusion.in_phase(execution.grant.phase, effects.failed_undo());
     let told = finish_run(execution, conclusion, asked).await;
     guard.release(&name);
     told

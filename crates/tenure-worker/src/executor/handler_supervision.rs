@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tenure_core::record::Phase;
 use tokio::{
     task::JoinError,
     time::{Instant, sleep_until},
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     drain::DrainPhase,
     guardian::BootInstant,
-    handler::{Ending, EndingAsk, Handler, HandlerError, RunContext, ToldError, bound_words},
+    handler::{Ending, EndingAsk, Handler, HandlerError, RunContext, ToldError, bound_words, undo_all},
     held_runs::Orders,
     local_deadline::reach,
 };
@@ -38,10 +39,17 @@ pub(super) struct RunningHandler {
 }
 
 impl RunningHandler {
-    /// Calls it, in a task of its own: its panic is its own, and so is that of its error.
-    pub(super) fn start(handler: &Arc<Handler>, context: RunContext, input: Bytes) -> Self {
+    /// Calls it, in a task of its own: its panic is its own, and so is that of its error. Where the run is to undo, what undoes
+    /// its effects is called in its place.
+    pub(super) fn start(handler: &Arc<Handler>, context: RunContext, input: Bytes, phase: Phase) -> Self {
         let handler = Arc::clone(handler);
-        let called = async move { handler.call(context, input).await.map_err(HandlerError::tell) };
+        let called = async move {
+            let returned = match phase {
+                Phase::Forward => handler.call(context, input).await,
+                Phase::Compensating => undo_all(context, handler).await,
+            };
+            returned.map_err(HandlerError::tell)
+        };
         Self { task: AbortOnDropHandle::new(tokio::spawn(called.instrument(Span::current()))) }
     }
 }

@@ -12,7 +12,7 @@ use tenure_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EarlierRuns, Effect, Ending, EndingAsk, HandlerError, Steps,
+    Compensations, EarlierRuns, Effect, Ending, EndingAsk, Group, Handler, HandlerError, Steps,
     step::{final_error, read_output, write_output},
 };
 use crate::{
@@ -34,6 +34,7 @@ struct Inner {
     steps: Steps,
     earlier: EarlierRuns,
     ending: EndingAsk,
+    handler: Arc<Handler>,
 }
 
 impl RunContext {
@@ -43,9 +44,10 @@ impl RunContext {
         effects: Arc<RunEffects>,
         earlier: EarlierRuns,
         ending: EndingAsk,
+        handler: Arc<Handler>,
     ) -> Self {
         let steps = Steps::new(Arc::clone(&standing));
-        Self { inner: Arc::new(Inner { standing, voice, effects, steps, earlier, ending }) }
+        Self { inner: Arc::new(Inner { standing, voice, effects, steps, earlier, ending, handler }) }
     }
 
     /// The job.
@@ -242,8 +244,44 @@ impl RunContext {
         Effect::new(self, key)
     }
 
+    /// Opens a group of effects that belong together: members that can be reversed are performed at once, members that cannot are
+    /// put off until it is committed, and the first invariant that does not hold reverses the former and never sends the
+    /// latter. A later run goes on with what was decided. The name is unique in the job.
+    ///
+    /// ```
+    /// # use tenure_worker::handler::{HandlerError, RunContext};
+    /// # async fn post(_: &str, _: &str) -> Result<u64, std::io::Error> { Ok(1) }
+    /// async fn order(run: RunContext, item: String) -> Result<(), HandlerError> {
+    ///     let mut group = run.group("order").await?;
+    ///     let reserve = run.effect("reserve").idempotent().undo("release", &item);
+    ///     let left: u64 = group.perform(reserve, async |call| post("/reserve", &call.idempotency_key).await).await?;
+    ///     group.check("something is left on the shelf", left > 0).await?;
+    ///     group.defer(run.effect("mail"), |call| async move { post("/mail", &call.idempotency_key).await })?;
+    ///     group.commit().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// A [`GroupError`](super::GroupError), which is final: an earlier run reversed it, or the name is none, or that of a group which
+    /// this run has opened. A refusal, as of a step.
+    pub async fn group(&self, name: &str) -> Result<Group<'_>, HandlerError> {
+        Group::open(self, name).await
+    }
+
+    pub(super) fn steps(&self) -> &Steps {
+        &self.inner.steps
+    }
+
+    pub(super) fn handler(&self) -> &Handler {
+        &self.inner.handler
+    }
+
     pub(super) fn standing(&self) -> &Arc<RunStanding> {
         &self.inner.standing
+    }
+
+    pub(super) fn compensations(&self) -> &Compensations {
+        self.inner.handler.compensations()
     }
 
     pub(super) fn effects(&self) -> &Arc<RunEffects> {

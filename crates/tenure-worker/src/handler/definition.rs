@@ -10,7 +10,7 @@ use tenure_core::{
     id::{AgentName, InvalidName},
 };
 
-use super::{HandlerError, RunContext};
+use super::{Compensations, HandlerError, RunContext, UndoCall};
 use crate::{
     options::WorkerOptions,
     worker::{RunningWorker, StartError, Worker},
@@ -19,11 +19,12 @@ use crate::{
 /// What a handler comes to: its output as JSON.
 type Outcome = Pin<Box<dyn Future<Output = Result<Bytes, HandlerError>> + Send>>;
 
-/// A function under its name and version.
+/// A function under its name and version, with those that undo its effects.
 pub(crate) struct Handler {
     agent: AgentName,
     version: HandlerVersion,
     call: Box<dyn Fn(RunContext, Bytes) -> Outcome + Send + Sync>,
+    compensations: Compensations,
 }
 
 /// A handler that no worker can hold.
@@ -39,6 +40,22 @@ pub enum InvalidHandler {
         agent: AgentName,
         /// The version.
         version: HandlerVersion,
+    },
+    /// Its compensation is given twice.
+    #[error("the compensation {name:?} of the handler {agent} in version {version} is given twice")]
+    CompensationTwice {
+        /// The agent.
+        agent: AgentName,
+        /// The version.
+        version: HandlerVersion,
+        /// The name of the compensation.
+        name: String,
+    },
+    /// A compensation before any handler.
+    #[error("the compensation {name:?} is given before the handler whose effects it undoes")]
+    NothingToCompensate {
+        /// The name of the compensation.
+        name: String,
     },
 }
 
@@ -113,6 +130,47 @@ impl HandlerWorker {
         self
     }
 
+    /// Adds a function that undoes effects of the handler that was added last; its effects name it with
+    /// [`Effect::undo`](super::Effect::undo), and the arguments that they name it with are recorded with the announcement. It is
+    /// called where the job is cancelled, or fails and its agent says so, by any worker that holds this handler in this version,
+    /// in a run of its own, or where an effect group is reversed. Like an effect it may be called again where nobody knows
+    /// whether it happened: [`UndoCall::idempotency_key`](super::UndoCall::idempotency_key) is the same then.
+    ///
+    /// ```no_run
+    /// # use tenure_worker::{Worker, handler::{HandlerError, RunContext, UndoCall}};
+    /// # async fn post(_: &str, _: &str) -> Result<u64, std::io::Error> { Ok(1) }
+    /// async fn bill(run: RunContext, order: String) -> Result<u64, HandlerError> {
+    ///     run.effect("charge")
+    ///         .idempotent()
+    ///         .undo("refund", &order)
+    ///         .perform(async |call| post("/charges", &call.idempotency_key).await)
+    ///         .await
+    /// }
+    ///
+    /// async fn refund(call: UndoCall, order: String) -> Result<(), HandlerError> {
+    ///     let charge: u64 = call.output()?;
+    ///     post(&format!("/charges/{charge}/refund?order={order}"), &call.idempotency_key).await?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let worker = Worker::agent("biller", "1", bill).compensation("refund", refund);
+    /// ```
+    pub fn compensation<Arguments, E, F, Fut>(mut self, name: &str, undo: F) -> Self
+    where
+        Arguments: DeserializeOwned,
+        E: Into<HandlerError>,
+        F: Fn(UndoCall, Arguments) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let given = self.given.pop();
+        self.given.push(match given {
+            Some(Ok(handler)) => handler.with_compensation(name, undo),
+            Some(Err(error)) => Err(error),
+            None => Err(InvalidHandler::NothingToCompensate { name: name.to_owned() }),
+        });
+        self
+    }
+
     /// Starts the worker in the background, inside a runtime. It registers and attaches as soon as a coordinator answers, and
     /// goes on trying until then.
     ///
@@ -143,12 +201,36 @@ impl Handler {
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             }
         };
-        Ok(Self { agent: name.parse()?, version: version.parse()?, call: Box::new(call) })
+        Ok(Self {
+            agent: name.parse()?,
+            version: version.parse()?,
+            call: Box::new(call),
+            compensations: Compensations::default(),
+        })
+    }
+
+    fn with_compensation<Arguments, E, F, Fut>(mut self, name: &str, undo: F) -> Result<Self, InvalidHandler>
+    where
+        Arguments: DeserializeOwned,
+        E: Into<HandlerError>,
+        F: Fn(UndoCall, Arguments) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        if self.compensations.add(name, undo) {
+            return Ok(self);
+        }
+        let (agent, version, name) = (self.agent, self.version, name.to_owned());
+        Err(InvalidHandler::CompensationTwice { agent, version, name })
     }
 
     /// Calls it. What it does before its first suspension is done where the future is first polled.
     pub(crate) async fn call(&self, context: RunContext, input: Bytes) -> Result<Bytes, HandlerError> {
         (self.call)(context, input).await
+    }
+
+    /// What undoes its effects.
+    pub(crate) const fn compensations(&self) -> &Compensations {
+        &self.compensations
     }
 }
 
@@ -162,11 +244,12 @@ impl Handlers {
     fn collect(given: Vec<Result<Handler, InvalidHandler>>) -> Result<Self, InvalidHandler> {
         let mut handlers = Self::default();
         for handler in given {
-            let Handler { agent, version, call } = handler?;
-            if handlers.find(&agent, &version).is_some() {
+            let handler = handler?;
+            if handlers.find(&handler.agent, &handler.version).is_some() {
+                let Handler { agent, version, .. } = handler;
                 return Err(InvalidHandler::Twice { agent, version });
             }
-            handlers.held.push(Arc::new(Handler { agent, version, call }));
+            handlers.held.push(Arc::new(handler));
         }
         Ok(handlers)
     }
@@ -225,6 +308,20 @@ mod tests {
         let twice = Handlers::collect(vec![define("greeter", "1"), define("greeter", "1")]);
         assert!(matches!(twice, Err(InvalidHandler::Twice { .. })));
         assert!(matches!(Handlers::collect(vec![define("Greeter", "1")]), Err(InvalidHandler::Name(_))));
+    }
+
+    #[test]
+    fn a_compensation_belongs_to_the_handler_before_it_and_is_given_once() {
+        async fn unsend(_call: UndoCall, _to: String) -> Result<(), HandlerError> {
+            Ok(())
+        }
+        let collect = |worker: HandlerWorker| Handlers::collect(worker.given).map(|_| ());
+        let greeter = || HandlerWorker::default().agent("greeter", "1", greet);
+        assert_eq!(collect(greeter().compensation("unsend", unsend)), Ok(()));
+        let twice = greeter().compensation("unsend", unsend).compensation("unsend", unsend);
+        assert!(matches!(collect(twice), Err(InvalidHandler::CompensationTwice { .. })));
+        let alone = HandlerWorker::default().compensation("unsend", unsend);
+        assert!(matches!(collect(alone), Err(InvalidHandler::NothingToCompensate { .. })));
     }
 
     #[test]

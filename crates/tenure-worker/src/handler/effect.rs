@@ -10,6 +10,7 @@ use tenure_core::{
     effect::Disposition,
     limits::{EFFECT_ERROR_MAX_BYTES, EFFECT_OUTPUT_MAX_BYTES, EFFECT_PROBE_TIMEOUT},
     reason::Reason,
+    record::Phase,
     refusal::Refusal,
 };
 use tenure_proto::{
@@ -19,8 +20,9 @@ use tenure_proto::{
     },
     status::status_to_refusal,
     v1::{
-        AnnounceEffect, EffectCommandEnded, EffectCompensation, EffectHasFailed, EffectProbeEnded,
-        EffectRecovery, perform_effect_request::Message as Said, perform_effect_response::Message as Told,
+        AnnounceEffect, CompensationCall, EffectCommandEnded, EffectCompensation, EffectHasFailed,
+        EffectProbeEnded, EffectRecovery, perform_effect_request::Message as Said,
+        perform_effect_response::Message as Told,
     },
 };
 use tokio::{sync::mpsc, time::timeout};
@@ -85,6 +87,16 @@ pub enum EffectError {
         /// Its key.
         key: String,
     },
+    /// Its handler has no such compensation.
+    #[error(
+        "the effect {key:?} is to be undone by the compensation {name:?}, which its handler does not have"
+    )]
+    CompensationUnknown {
+        /// Its key.
+        key: String,
+        /// The name.
+        name: String,
+    },
     /// The payload.
     #[error("the payload of the effect {key:?} cannot be written as JSON")]
     PayloadUnwritable {
@@ -113,6 +125,8 @@ pub struct Effect<'a, T> {
     announce: AnnounceEffect,
     payload: Option<Result<String, serde_json::Error>>,
     probe: Option<Box<dyn FnMut(EffectCall) -> Looking<'a, T> + Send + 'a>>,
+    undo: Option<(String, Result<String, serde_json::Error>)>,
+    phase: Phase,
 }
 
 impl<T> fmt::Debug for Effect<'_, T> {
@@ -125,7 +139,8 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
     pub(super) fn new(run: &'a RunContext, key: &str) -> Self {
         let command = vec![COMMAND_WORD.to_owned(), run.agent().to_owned()];
         let announce = AnnounceEffect { key: key.to_owned(), command, ..AnnounceEffect::default() };
-        Self { run, announce, payload: None, probe: None }
+        let phase = run.standing().grant.phase;
+        Self { run, announce, payload: None, probe: None, undo: None, phase }
     }
 
     /// In doubt, a person decides, and the job is set aside until then. This is the default where something is mutated.
@@ -196,6 +211,16 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
         self
     }
 
+    /// Where the job is cancelled, or fails and its agent says so, it is undone by the compensation of this name
+    /// ([`HandlerWorker::compensation`](super::HandlerWorker::compensation)) with these arguments, which are recorded with the
+    /// announcement. In doubt, its undoing is performed again where the effect is ([`Effect::retry`], [`Effect::idempotent`]), and
+    /// otherwise a person's to decide.
+    pub fn undo(mut self, name: &str, arguments: &impl Serialize) -> Self {
+        self.announce.compensation = EffectCompensation::Undo.into();
+        self.undo = Some((name.to_owned(), serde_json::to_string(arguments)));
+        self
+    }
+
     /// It cannot be undone, and unwinding stops here.
     pub fn pivot(mut self) -> Self {
         self.announce.compensation = EffectCompensation::Pivot.into();
@@ -208,7 +233,24 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
         self
     }
 
-    fn recover_by(mut self, recovery: EffectRecovery) -> Self {
+    /// It undoes another one, whatever its run does otherwise.
+    pub(super) fn compensating(self) -> Self {
+        Self { phase: Phase::Compensating, ..self }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.announce.key
+    }
+
+    /// True where it is declared how it is undone, or that nothing has to be.
+    pub(super) fn is_reversible(&self) -> bool {
+        match self.announce.compensation() {
+            EffectCompensation::Undo | EffectCompensation::Unnecessary => true,
+            EffectCompensation::Unspecified | EffectCompensation::Pivot => self.announce.read_only,
+        }
+    }
+
+    pub(super) fn recover_by(mut self, recovery: EffectRecovery) -> Self {
         self.announce.recovery = recovery.into();
         self
     }
@@ -231,9 +273,11 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
         Fut: Future<Output = Result<T, E>>,
     {
         let (standing, key) = (Arc::clone(self.run.standing()), self.announce.key.clone());
-        let mut call = FunctionCall::open(self.run);
+        let undo_by = compose_undo(self.run, &key, self.undo)?;
+        let announce = AnnounceEffect { undo_by, ..compose_announcement(self.announce, self.payload)? };
+        let mut call = FunctionCall::open(self.run, self.phase);
         let mut probe = self.probe;
-        call.say(Said::Announce(compose_announcement(self.announce, self.payload)?)).await?;
+        call.say(Said::Announce(announce)).await?;
         loop {
             match call.hear().await? {
                 Told::Perform(now) => {
@@ -266,8 +310,8 @@ struct FunctionCall {
 }
 
 impl FunctionCall {
-    fn open(run: &RunContext) -> Self {
-        let (say, answers) = run.effects().take_function_call();
+    fn open(run: &RunContext, phase: Phase) -> Self {
+        let (say, answers) = run.effects().take_function_call(phase);
         Self { say, answers }
     }
 
@@ -307,6 +351,22 @@ fn compose_announcement(
         announce.command.push(json);
     }
     Ok(announce)
+}
+
+/// What cannot be called later is not promised now.
+fn compose_undo(
+    run: &RunContext,
+    key: &str,
+    undo: Option<(String, Result<String, serde_json::Error>)>,
+) -> Result<Option<CompensationCall>, HandlerError> {
+    let Some((name, arguments)) = undo else { return Ok(None) };
+    let key = key.to_owned();
+    if !run.compensations().has(&name) {
+        return Err(HandlerError::from(EffectError::CompensationUnknown { key, name }).into_final());
+    }
+    let arguments = arguments
+        .map_err(|source| HandlerError::from(EffectError::PayloadUnwritable { key, source }).into_final())?;
+    Ok(Some(CompensationCall { name, arguments }))
 }
 
 /// A value that cannot be recorded whole is no value: the effect took effect, and its answer is unusable.

@@ -18,7 +18,7 @@ use tenure_core::{
 use tenure_proto::{
     convert::run::write_run_ref,
     v1::{
-        NewStepFinished, NewStepStarted, ReadStepsRequest, new_record::Kind,
+        NewStepFinished, NewStepStarted, ReadStepsRequest, SettledGroup, new_record::Kind,
         worker_service_client::WorkerServiceClient,
     },
 };
@@ -99,6 +99,8 @@ struct Asked {
     names: HashSet<StepName>,
     /// How often one was asked for.
     count: usize,
+    /// Groups of effects that were opened.
+    groups: HashSet<StepName>,
 }
 
 /// A name that a step of this run has. Dropping it gives the name back, unless the step was settled: one that failed may be
@@ -133,6 +135,8 @@ impl Drop for TakenName {
 #[derive(Debug)]
 struct Earlier {
     finished: BTreeMap<String, Option<Bytes>>,
+    /// Groups of effects that were decided.
+    groups: BTreeMap<String, SettledGroup>,
     /// Where in the journal to read on. None: all was read.
     next_seq: Option<u64>,
 }
@@ -141,7 +145,8 @@ impl Steps {
     /// None was asked for yet. Before a first run none can be finished.
     pub(crate) fn new(standing: Arc<RunStanding>) -> Self {
         let next_seq = (standing.grant.run.run > Run(1)).then_some(1);
-        let earlier = Mutex::new(Earlier { finished: BTreeMap::new(), next_seq });
+        let (finished, groups) = (BTreeMap::new(), BTreeMap::new());
+        let earlier = Mutex::new(Earlier { finished, groups, next_seq });
         Self { standing, asked: Arc::default(), earlier, calls: RunCalls::default() }
     }
 
@@ -169,14 +174,43 @@ impl Steps {
                 let erased = || final_error(StepError::OutputErased { name: taken.name.to_string() });
                 return output.map(Some).ok_or_else(erased);
             }
-            let Some(from_seq) = earlier.next_seq else { return Ok(None) };
-            let page = self.read_page(from_seq).await?;
-            earlier.next_seq = Some(page.next_seq).filter(|next| *next > from_seq);
-            for step in page.steps {
-                // What was recorded first is what other steps were told.
-                earlier.finished.entry(step.name).or_insert(step.output);
+            if !self.read_on(&mut earlier).await? {
+                return Ok(None);
             }
         }
+    }
+
+    /// What an earlier run decided about a group of effects, where one did.
+    pub(crate) async fn find_group(&self, name: &StepName) -> Result<Option<SettledGroup>, Refusal> {
+        let mut earlier = self.earlier.lock().await;
+        loop {
+            if let Some(settled) = earlier.groups.remove(name.as_str()) {
+                return Ok(Some(settled));
+            }
+            if !self.read_on(&mut earlier).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes the name of a group; false where this run has opened it before.
+    pub(crate) fn take_group(&self, name: &StepName) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).groups.insert(name.clone())
+    }
+
+    /// Reads one page more; false where all was read.
+    async fn read_on(&self, earlier: &mut Earlier) -> Result<bool, Refusal> {
+        let Some(from_seq) = earlier.next_seq else { return Ok(false) };
+        let page = self.read_page(from_seq).await?;
+        earlier.next_seq = Some(page.next_seq).filter(|next| *next > from_seq);
+        for step in page.steps {
+            // What was recorded first is what other steps were told.
+            earlier.finished.entry(step.name).or_insert(step.output);
+        }
+        for group in page.groups {
+            earlier.groups.entry(group.name.clone()).or_insert(group);
+        }
+        Ok(true)
     }
 
     async fn read_page(&self, from_seq: u64) -> Result<tenure_proto::v1::ReadStepsResponse, Refusal> {
@@ -196,8 +230,13 @@ impl Steps {
     /// Says that the step is about to be executed; returns once that is durable. Nothing is begun where a cancel stands, the
     /// run was asked to end, or the session's deadline is reached.
     pub(crate) async fn begin(&self, name: &StepName) -> Result<(), Refusal> {
+        self.begin_with(Kind::StepStarted(NewStepStarted { name: name.to_string() })).await
+    }
+
+    /// The same with a record that says so in its own way.
+    pub(crate) async fn begin_with(&self, record: Kind) -> Result<(), Refusal> {
         ensure_beginning(&self.standing)?;
-        self.record(Kind::StepStarted(NewStepStarted { name: name.to_string() })).await?;
+        self.record(record).await?;
         // The answer may have been long on its way.
         ensure_beginning(&self.standing)?;
         self.standing.ensure_acting()

@@ -8,6 +8,7 @@ use tenure_core::{
     deadline::{Deadline, DeadlineReached},
     id::Seq,
     reason::Reason,
+    record::Phase,
     refusal::Refusal,
 };
 use tokio::sync::watch;
@@ -61,10 +62,11 @@ impl RunStanding {
     }
 
     /// The same of a run whose work is a handler, which begins nothing more once `ending` is cancelled or the session's
-    /// deadline is reached.
+    /// deadline is reached. Undoing meets no deadline.
     pub(crate) fn for_handler(self, ending: CancellationToken) -> Self {
         let grant = &self.grant;
-        let deadline = Deadline::new(grant.session_started_at.unwrap_or(grant.now), grant.deadline_at);
+        let deadline_at = grant.deadline_at.filter(|_| grant.phase == Phase::Forward);
+        let deadline = Deadline::new(grant.session_started_at.unwrap_or(grant.now), deadline_at);
         Self { handler: Some(HandlerStanding { ending, deadline }), ..self }
     }
 

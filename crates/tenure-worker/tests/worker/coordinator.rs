@@ -2,7 +2,7 @@
 //! of output durable; a test changes its conduct, sends what it wants, and asks what arrived.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     pin::Pin,
     sync::{
@@ -16,8 +16,8 @@ use tenure_proto::v1::{
     Appended, Applied, AttachRequest, AttachResponse, Attached, Effect, FinishedStep, ListWorkersRequest,
     ListWorkersResponse, OutputWritten, ReadEffectRequest, ReadEffectResponse, ReadStepToUndoRequest,
     ReadStepToUndoResponse, ReadStepsRequest, ReadStepsResponse, RegisterWorkerRequest,
-    RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, TermClosed,
-    TermDeaf, TermRenewed, appended, attach_request, attach_response, renewed,
+    RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, SettledGroup,
+    StepToUndo, TermClosed, TermDeaf, TermRenewed, appended, attach_request, attach_response, renewed,
     worker_service_server::{WorkerService, WorkerServiceServer},
 };
 use tokio::{
@@ -76,6 +76,10 @@ struct Conduct {
     failing_look_ups: usize,
     /// What earlier runs finished.
     steps: Vec<FinishedStep>,
+    /// What earlier runs decided about groups of effects.
+    groups: Vec<SettledGroup>,
+    /// What is to be undone, the next first; each is told once.
+    to_undo: VecDeque<StepToUndo>,
 }
 
 struct Outgoing {
@@ -118,6 +122,8 @@ impl Coordinator {
             effects: BTreeMap::new(),
             failing_look_ups: 0,
             steps: Vec::new(),
+            groups: Vec::new(),
+            to_undo: VecDeque::new(),
         };
         let book = Book {
             got: watch::Sender::new(Vec::new()),
@@ -179,6 +185,16 @@ impl Book {
 
     pub(crate) fn set_window(&self, window_bytes: u64) {
         self.conduct.lock().unwrap().window_bytes = window_bytes;
+    }
+
+    /// What an earlier run decided about a group of effects.
+    pub(crate) fn set_group(&self, settled: SettledGroup) {
+        self.conduct.lock().unwrap().groups.push(settled);
+    }
+
+    /// What a run that undoes is told, one after the other.
+    pub(crate) fn set_to_undo(&self, steps: impl IntoIterator<Item = StepToUndo>) {
+        self.conduct.lock().unwrap().to_undo = steps.into_iter().collect();
     }
 
     /// Has this be what is recorded under its key.
@@ -400,14 +416,16 @@ impl WorkerService for Book {
         let place = usize::try_from(request.from_seq).unwrap() - 1;
         let steps = conduct.steps.get(place).cloned().into_iter().collect();
         let more = place + 1 < conduct.steps.len();
-        Ok(Response::new(ReadStepsResponse { steps, next_seq: if more { request.from_seq + 1 } else { 0 } }))
+        let groups = if more { Vec::new() } else { conduct.groups.clone() };
+        let next_seq = if more { request.from_seq + 1 } else { 0 };
+        Ok(Response::new(ReadStepsResponse { steps, next_seq, groups }))
     }
 
     async fn read_step_to_undo(
         &self,
         _: Request<ReadStepToUndoRequest>,
     ) -> Result<Response<ReadStepToUndoResponse>, Status> {
-        Err(Status::unimplemented("nothing is undone here"))
+        Ok(Response::new(ReadStepToUndoResponse { step: self.conduct.lock().unwrap().to_undo.pop_front() }))
     }
 
     async fn read_input(

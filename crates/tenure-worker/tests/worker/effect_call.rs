@@ -162,6 +162,11 @@ fn describe(kind: &Kind) -> String {
     match kind {
         Kind::Note(note) => format!("note {}", note.text),
         Kind::StepStarted(started) => format!("step {} started", started.name),
+        Kind::GroupOpened(opened) => format!("group {} opened", opened.name),
+        Kind::GroupSettled(settled) => {
+            let outcome = if settled.reversed { "reversed" } else { "committed" };
+            format!("group {} {outcome} {} {}", settled.name, settled.members.join(","), settled.invariant)
+        }
         Kind::StepFinished(finished) => format!("step {} finished {}", finished.name, text(&finished.output)),
         Kind::EffectStarted(started) => format!("{} {} started", started.key, started.attempt),
         Kind::EffectDone(done) => format!("{} {} done {}", done.key, done.attempt, text(&done.output)),

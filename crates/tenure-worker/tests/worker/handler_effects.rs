@@ -8,10 +8,13 @@ use std::sync::{
 
 use serde_json::json;
 use tenure_core::{id::Digest, reason::Reason};
-use tenure_proto::v1::{Effect as Recorded, EffectRecovery, EndRun, Grant, RunRef, run_end::How};
+use tenure_proto::v1::{
+    CompensationCall, Effect as Recorded, EffectRecovery, EndRun, Grant, RunRef, SettledGroup, StepToUndo,
+    UndoFailed, UnwindingGrant, Unwound, run_end::How,
+};
 use tenure_worker::{
     Worker,
-    handler::{Disposition, Effect, HandlerError, HandlerWorker, Probe, RunContext},
+    handler::{Disposition, Effect, HandlerError, HandlerWorker, Probe, RunContext, UndoCall},
 };
 
 use crate::{
@@ -274,4 +277,261 @@ async fn another_payload_under_a_bound_key_is_refused() {
     grant_run(&fixture, "", json!({})).await;
     let (error, is_final) = failure(wait_for_end(&fixture.book, &run_ref(1), 1).await);
     assert!(error.contains("was announced with another command") && is_final, "{error}");
+}
+
+/// What the compensations were called with, in order.
+type Calls = Arc<std::sync::Mutex<Vec<String>>>;
+
+/// A handler that was never called, and a compensation that says what it was called with; `broken` fails it.
+fn refunder(broken: Option<Disposition>) -> (HandlerWorker, Calls) {
+    let calls = Calls::default();
+    let called = Arc::clone(&calls);
+    let refund = move |call: UndoCall, order: String| {
+        let called = Arc::clone(&called);
+        async move {
+            let charge: u32 = call.output()?;
+            let job = &run_ref(1).job_id;
+            let keys =
+                [&call.effect_idempotency_key, &call.idempotency_key].map(|key| key.replace(job, "JOB"));
+            called.lock().unwrap().push(format!("{} {order} {charge} {}", call.effect, keys.join(" ")));
+            match broken {
+                Some(disposition) => Err(HandlerError::new("no route").with_disposition(disposition)),
+                None => Ok(()),
+            }
+        }
+    };
+    let handler = |_run: RunContext, _input: Option<String>| async {
+        Err::<(), _>(HandlerError::new("a run that undoes starts no agent").into_final())
+    };
+    (Worker::agent("greeter", "1", handler).compensation("refund", refund), calls)
+}
+
+fn step_to_undo(key: &str, compensation: &str, recovery: EffectRecovery) -> StepToUndo {
+    let call = CompensationCall { name: compensation.to_owned(), arguments: "\"order 7\"".to_owned() };
+    StepToUndo {
+        key: key.to_owned(),
+        undo_key: format!("undo:{key}"),
+        recovery: recovery.into(),
+        tool: "bank".to_owned(),
+        output: Some("12".into()),
+        idempotency_key: format!("{}/{key}", run_ref(1).job_id),
+        undo_by: Some(call),
+        ..StepToUndo::default()
+    }
+}
+
+/// The end of a run that undoes these steps.
+async fn undoing_run(handlers: HandlerWorker, steps: Vec<StepToUndo>) -> (Fixture, EndRun) {
+    let fixture = Fixture::start_handlers(handlers, |book| book.set_to_undo(steps)).await;
+    let numbers = fixture.book.wait_for_stream(1).await;
+    let run = RunRef { run: 2, epoch: 3, ..run_ref(1) };
+    let first = grant(1, numbers, handler("1", json!({})));
+    let unwinding = Some(UnwindingGrant { declaration: first.declaration.clone() });
+    let undo = Grant { run: Some(run.clone()), unwinding, declaration: bytes::Bytes::new(), ..first };
+    fixture.send_grant(undo).await;
+    let end = wait_for_end(&fixture.book, &run, 1).await;
+    (fixture, end)
+}
+
+fn how(end: &EndRun) -> How {
+    end.end.clone().unwrap().how.unwrap()
+}
+
+#[tokio::test]
+async fn a_run_that_undoes_calls_the_compensations_in_the_order_in_which_it_is_told() {
+    let (handlers, calls) = refunder(None);
+    let steps = ["mail", "charge"].map(|key| step_to_undo(key, "refund", EffectRecovery::Idempotent));
+    let (fixture, end) = undoing_run(handlers, steps.to_vec()).await;
+    assert_eq!(how(&end), How::Unwound(Unwound {}));
+    assert_eq!(
+        *calls.lock().unwrap(),
+        ["mail order 7 12 JOB/mail JOB/undo:mail", "charge order 7 12 JOB/charge JOB/undo:charge"]
+    );
+    for (append, record) in [
+        (1, "undo:mail 1 started"),
+        (2, "undo:mail 1 done null"),
+        (3, "undo:charge 1 started"),
+        (4, "undo:charge 1 done null"),
+    ] {
+        assert_eq!(wait_for_records(&fixture.book, append).await, [record]);
+    }
+}
+
+#[tokio::test]
+async fn a_compensation_that_fails_ends_the_undoing_and_is_named() {
+    for (broken, times) in [(Disposition::InDoubt, 1), (Disposition::DidNotHappen, 3)] {
+        let (handlers, calls) = refunder(Some(broken));
+        let steps = ["mail", "charge"].map(|key| step_to_undo(key, "refund", EffectRecovery::Ask));
+        let (_fixture, end) = undoing_run(handlers, steps.to_vec()).await;
+        let How::UndoFailed(UndoFailed { key, error }) = how(&end) else { panic!("{end:?}") };
+        assert_eq!((key.as_str(), calls.lock().unwrap().len()), ("undo:mail", times), "{broken:?}");
+        assert!(error.ends_with("no route"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_compensation_undoes_is_named_and_nothing_is_promised_that_could_not_be_called() {
+    let (handlers, calls) = refunder(None);
+    let (_fixture, end) =
+        undoing_run(handlers, vec![step_to_undo("mail", "void", EffectRecovery::Ask)]).await;
+    assert!(matches!(how(&end), How::UndoFailed(UndoFailed { key, .. }) if key == "undo:mail"), "{end:?}");
+    assert!(calls.lock().unwrap().is_empty());
+    let (handlers, count) = performer(|effect| effect.undo("void", &7));
+    let fixture = start(handlers).await;
+    grant_run(&fixture, "", json!({})).await;
+    let end = wait_for_end(&fixture.book, &run_ref(1), 1).await;
+    let (error, is_final) = failure(end);
+    assert!(error.contains("\"void\"") && is_final, "{error}");
+    assert_eq!((count.get(), count_appends(&fixture.book)), (0, 0), "it was not even announced");
+}
+
+/// A handler with a group: a member that is reversed by `refund`, an invariant that holds where the input says so, and a
+/// letter that is put off. Counts what was performed: members, letters.
+fn grouper() -> (HandlerWorker, [Count; 2], Calls) {
+    let (counts, calls) = ([Count::default(), Count::default()], Calls::default());
+    let (counted, called) = (counts.clone(), Arc::clone(&calls));
+    let handler = move |run: RunContext, holds: bool| {
+        let [members, letters] = counted.clone();
+        async move {
+            let mut group = run.group("order").await?;
+            let reserve = run.effect("reserve").idempotent().undo("refund", &"order 7");
+            let left: u32 = group
+                .perform(reserve, async |_| {
+                    members.next();
+                    Ok::<_, HandlerError>(12)
+                })
+                .await?;
+            group.check("the shelf is not empty", holds && left > 0).await?;
+            group.defer(run.effect("mail").no_undo(), move |_| {
+                let letters = letters.clone();
+                async move { Ok::<_, HandlerError>(letters.next()) }
+            })?;
+            group.commit().await
+        }
+    };
+    let refund = move |call: UndoCall, order: String| {
+        let called = Arc::clone(&called);
+        async move {
+            called.lock().unwrap().push(format!("{} {order}", call.effect));
+            Ok::<_, HandlerError>(())
+        }
+    };
+    (Worker::agent("greeter", "1", handler).compensation("refund", refund), counts, calls)
+}
+
+/// The end of a run of that handler with this input, the so many-th of its job, where `prepare` says what was before.
+async fn grouped_run(
+    handlers: HandlerWorker,
+    run: u32,
+    holds: bool,
+    prepare: impl FnOnce(&crate::coordinator::Book),
+) -> (Fixture, EndRun) {
+    let fixture = Fixture::start_handlers(handlers, prepare).await;
+    let numbers = fixture.book.wait_for_stream(1).await;
+    let run = RunRef { run, epoch: u64::from(run), ..run_ref(1) };
+    let first = grant(1, numbers, handler("1", json!({})));
+    let input = holds.to_string().into();
+    fixture.send_grant(Grant { run: Some(run.clone()), input, ..first }).await;
+    let end = wait_for_end(&fixture.book, &run, 1).await;
+    (fixture, end)
+}
+
+async fn records(fixture: &Fixture, count: usize) -> Vec<String> {
+    let mut records = Vec::new();
+    for append in 1..=count {
+        records.extend(wait_for_records(&fixture.book, append).await);
+    }
+    assert_eq!(count_appends(&fixture.book), count, "{records:?}");
+    records
+}
+
+#[tokio::test]
+async fn an_invariant_that_fails_reverses_what_was_performed_and_never_sends_what_was_put_off() {
+    let (handlers, [members, letters], calls) = grouper();
+    let step = step_to_undo("reserve", "refund", EffectRecovery::Idempotent);
+    let (fixture, end) = grouped_run(handlers, 1, false, |book| book.set_to_undo([step])).await;
+    assert_eq!(
+        records(&fixture, 6).await,
+        [
+            "group order opened",
+            "reserve 1 started",
+            "reserve 1 done 12",
+            "group order reversed reserve the shelf is not empty",
+            "undo:reserve 1 started",
+            "undo:reserve 1 done null",
+        ],
+        "decided before anything is reversed"
+    );
+    assert_eq!((members.get(), letters.get(), calls.lock().unwrap().len()), (1, 0, 1));
+    let (error, is_final) = failure(end);
+    assert!(is_final && error.contains("the shelf is not empty"), "{error}");
+}
+
+#[tokio::test]
+async fn a_group_whose_invariants_hold_sends_what_was_put_off_after_it_is_committed() {
+    let (handlers, [members, letters], calls) = grouper();
+    let (fixture, end) = grouped_run(handlers, 1, true, |_| {}).await;
+    assert_eq!(
+        records(&fixture, 6).await,
+        [
+            "group order opened",
+            "reserve 1 started",
+            "reserve 1 done 12",
+            "group order committed reserve ",
+            "mail 1 started",
+            "mail 1 done 1",
+        ]
+    );
+    assert_eq!((members.get(), letters.get(), calls.lock().unwrap().len()), (1, 1, 0));
+    assert_eq!(result(&end), "null");
+}
+
+#[tokio::test]
+async fn a_later_run_goes_on_with_what_was_decided_whatever_it_would_decide_itself() {
+    let settled = |reversed| SettledGroup {
+        name: "order".to_owned(),
+        reversed,
+        members: vec!["reserve".to_owned()],
+        invariant: "the shelf is not empty".to_owned(),
+    };
+    let request_digest = Digest::of(br#"["handler","greeter"]"#).0.to_vec().into();
+    let done = Recorded {
+        state: tenure_proto::v1::EffectState::Done.into(),
+        value: Some("12".into()),
+        request_digest,
+        ..recorded("reserve", EffectRecovery::Idempotent)
+    };
+    let (handlers, [members, letters], calls) = grouper();
+    let step = step_to_undo("reserve", "refund", EffectRecovery::Idempotent);
+    let (fixture, end) = grouped_run(handlers, 2, true, |book| {
+        book.set_group(settled(true));
+        book.set_to_undo([step]);
+    })
+    .await;
+    assert_eq!(records(&fixture, 2).await, ["undo:reserve 1 started", "undo:reserve 1 done null"]);
+    assert_eq!((members.get(), letters.get(), calls.lock().unwrap().len()), (0, 0, 1));
+    assert!(failure(end).1);
+
+    let (handlers, [members, letters], calls) = grouper();
+    let (fixture, end) = grouped_run(handlers, 2, false, |book| {
+        book.set_group(settled(false));
+        book.set_effect(done);
+    })
+    .await;
+    assert_eq!(records(&fixture, 2).await, ["mail 1 started", "mail 1 done 1"]);
+    assert_eq!((members.get(), letters.get(), calls.lock().unwrap().len()), (0, 1, 0));
+    assert_eq!(result(&end), "null");
+}
+
+#[tokio::test]
+async fn what_cannot_be_reversed_is_no_member_that_is_performed_at_once() {
+    let handler = |run: RunContext, _input: Option<String>| async move {
+        let mut group = run.group("order").await?;
+        group.perform(run.effect("mail"), async |_| Ok::<_, HandlerError>(1_u32)).await
+    };
+    let fixture = start(Worker::agent("greeter", "1", handler)).await;
+    grant_run(&fixture, "", json!({})).await;
+    let (error, is_final) = failure(wait_for_end(&fixture.book, &run_ref(1), 1).await);
+    assert!(is_final && error.contains("\"mail\" of the group \"order\""), "{error}");
+    assert_eq!(records(&fixture, 1).await, ["group order opened"]);
 }

@@ -273,7 +273,7 @@ fn read_steps(things: &Things) -> Vec<u8> {
 
 fn read_step_to_undo(things: &Things) -> Vec<u8> {
     let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
-    v1::ReadStepToUndoRequest { run, secret }.encode_to_vec()
+    v1::ReadStepToUndoRequest { run, secret, keys: Vec::new() }.encode_to_vec()
 }
 
 fn read_input(things: &Things) -> Vec<u8> {
