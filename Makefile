@@ -28,7 +28,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-handler example-release picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
 	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint have-moto
 
@@ -42,6 +42,10 @@ demo: have-postgres ## a fleet on this repository's commits (or REPO=…) under 
 example-handler: have-postgres ## an agent as a Rust function, finished by a second worker after the first was killed
 	cargo build --bin tenure --bin order-worker --bin tenure-example-handler
 	cargo run --quiet --bin tenure-example-handler
+
+example-payment: have-postgres ## a payment robot in Rust: reserve, charge, notify, and take back
+	cargo build --bin tenure --bin payment-worker --bin tenure-example-payment
+	cargo run --quiet --bin tenure-example-payment
 
 example-release: have-postgres ## a release robot in shell: each act once, and taken back where it is cancelled
 	cargo build --bin tenure --bin tenure-ledger --bin tenure-example-release

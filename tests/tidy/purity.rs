@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::tree::{File, assert_clean, line_of, read_tree};
 
 /// Which of our crates each one may depend on, tests not counted. Arrows point to the core.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("tenure-core", &[]),
     ("tenure-postgres", &[]),
     ("tenure-proto", &["tenure-core"]),
@@ -33,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("tenure-testkit", &["tenure-client", "tenure-core", "tenure-postgres", "tenure-proto", "tenure-store"]),
     ("tenure-bench", &["tenure-client", "tenure-postgres", "tenure-proto"]),
     ("tenure-example-handler", &["tenure-telemetry", "tenure-testkit", "tenure-worker"]),
+    ("tenure-example-payment", &["tenure-testkit", "tenure-worker"]),
     ("tenure-example-release", &["tenure-testkit"]),
     ("tenure-demo", &["tenure-client", "tenure-core", "tenure-postgres", "tenure-proto", "tenure-testkit"]),
 ];
