@@ -2,12 +2,14 @@
 //! the `tenure` program starts, and its guardian beside the children.
 
 use std::{
+    convert::Infallible,
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use sqlx::PgPool;
 use tempfile::TempDir;
 use tenure_client::{Client, submission::Submission};
 use tenure_coordinator::{Coordinator, CoordinatorOptions, RunningCoordinator};
@@ -20,11 +22,15 @@ use tenure_core::{
 use tenure_store::{NewDeclaration, Store, StoreOptions};
 use tenure_testkit::{CrashPoint, Entry, Ledger, LedgerClient, TestDatabase, crash_points};
 use tenure_worker::{RunningWorker, Worker, WorkerOptions};
+use uuid::Uuid;
 
 use crate::{handlers::World, shape::Shape};
 
 /// Longer than anything here takes on a busy machine; no test asserts how long something took.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How often somebody looks whether a job is to be cancelled.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a part may take to end; what is not over then is cut off, and nobody waits for it any more.
 const GRACE: Duration = Duration::from_secs(10);
@@ -84,6 +90,26 @@ impl Scene {
         Client::connect(&[format!("http://{}", self.coordinator.local_addr())]).unwrap()
     }
 
+    /// Where the job's shape is one that is cancelled: cancels it once its living run has left a note, and never returns.
+    pub(crate) async fn act_upon(&self, shape: &Shape, pool: &PgPool) -> Infallible {
+        let client = self.client();
+        while shape.is_cancelled() {
+            let noted: Option<(Uuid,)> = sqlx::query_as(
+                "SELECT l.job FROM leases l JOIN journal h ON h.tenant = l.tenant AND h.job = l.job
+                 WHERE l.released_at IS NULL AND h.epoch = l.epoch AND h.kind = 'note'",
+            )
+            .fetch_optional(pool)
+            .await
+            .unwrap();
+            if let Some((job,)) = noted {
+                // Asked again it is told that it was asked before; or the job is over meanwhile.
+                let _ = client.cancel_job(&job.to_string(), "it waits").await;
+            }
+            wait_a_moment().await;
+        }
+        std::future::pending().await
+    }
+
     /// Ends worker and coordinator, and says what was really done.
     pub(crate) async fn end(self) -> Vec<Entry> {
         self.worker.shutdown().await;
@@ -100,12 +126,22 @@ pub(crate) async fn take_points(shape: &Shape) -> Vec<CrashPoint> {
     let scene = Stage::set().await.begin(shape, database.url()).await;
     let submission = Submission { agent: shape.name.to_owned(), ..Submission::default() };
     let job: JobId = scene.client().submit_job(submission).await.unwrap().job_id;
-    let concluded = scene.client().wait_for_conclusion(&job.to_string(), Some(PATIENCE)).await.unwrap();
+    let (client, pool, name) = (scene.client(), database.connect(1).await.unwrap(), job.to_string());
+    let concluded = tokio::select! {
+        concluded = client.wait_for_conclusion(&name, Some(PATIENCE)) => concluded.unwrap(),
+        never = scene.act_upon(shape, &pool) => match never {},
+    };
+    pool.close().await;
     assert_eq!(concluded.state, shape.ends, "{}: {concluded:?}", shape.name);
     scene.end().await;
     let points = crash_points(&store, &Tenant::default_tenant(), job).await.unwrap();
     store.close().await;
     points
+}
+
+/// Between two looks.
+async fn wait_a_moment() {
+    tokio::time::sleep(LOOK_INTERVAL).await;
 }
 
 /// Declares the agent of a shape.

@@ -16,6 +16,19 @@ for number in 1 2 3 4 5 6; do tenure note "line $number"; done
 echo noted > "$TENURE_RESULT"
 "#;
 
+/// Effects, and then a wait that only a cancel ends; what was done is undone.
+pub(crate) const CANCELLED: &str = r#"
+at='export LEDGER_URL="$(cat "${TENURE_SOCKET%/s/*}/ledger-url")"; tenure-ledger'
+for number in 1 2; do
+    export KEY="mail/$number"
+    tenure effect "$KEY" --idempotent \
+        --undo "$at post --key \"\$TENURE_IDEMPOTENCY_KEY\" --text \"\$TENURE_JOB undo:$KEY\"" -- sh -c "$post"
+done
+tenure note "waiting to be cancelled"
+sleep 60 &
+wait
+"#;
+
 /// One effect of each recovery, and one that only reads.
 pub(crate) const POSTED: &str = r#"
 tenure note "posting"

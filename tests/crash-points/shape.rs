@@ -27,7 +27,7 @@ enum Work {
 }
 
 /// Every shape.
-pub(crate) const SHAPES: [Shape; 13] = [
+pub(crate) const SHAPES: [Shape; 14] = [
     handler("steps", handlers::take_steps),
     handler("recoveries", handlers::recover_in_four_ways),
     handler("retries", handlers::retry_until_done),
@@ -41,6 +41,7 @@ pub(crate) const SHAPES: [Shape; 13] = [
     script("restarted", scripts::RESTARTED),
     script("looked-up", scripts::LOOKED_UP),
     undone("undone", scripts::UNDONE),
+    cancelled("cancelled", scripts::CANCELLED),
 ];
 
 const fn handler(name: &'static str, begin: fn(World) -> HandlerWorker) -> Shape {
@@ -51,6 +52,11 @@ const fn script(name: &'static str, text: &'static str) -> Shape {
     Shape { name, settings: "", work: Work::Script(text), ends: State::Succeeded }
 }
 
+/// A script that is cancelled once it has left a note.
+const fn cancelled(name: &'static str, text: &'static str) -> Shape {
+    Shape { name, settings: "", work: Work::Script(text), ends: State::Cancelled }
+}
+
 /// A script that fails for good, and whose agent says that this is undone.
 const fn undone(name: &'static str, text: &'static str) -> Shape {
     let settings = "unwind-on-failure = true\nfinal-exit-codes = [65]\n";
@@ -59,7 +65,7 @@ const fn undone(name: &'static str, text: &'static str) -> Shape {
 
 /// The shape of this name.
 pub(crate) fn find(name: &str) -> &'static Shape {
-    static ALL: [Shape; 13] = SHAPES;
+    static ALL: [Shape; 14] = SHAPES;
     ALL.iter().find(|shape| shape.name == name).unwrap_or_else(|| panic!("no shape is called {name}"))
 }
 
@@ -71,6 +77,11 @@ impl Shape {
             Work::Handler(_) => "handler = \"1\"\n".to_owned(),
         };
         format!("schema = 1\n[agents.{}]\n{SETTINGS}{}{work}", self.name, self.settings)
+    }
+
+    /// True where somebody cancels it once it has left a note.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.ends == State::Cancelled
     }
 
     /// The worker that holds its handler; none: it is a script.

@@ -52,7 +52,10 @@ async fn resume(shape: &Shape, point: &CrashPoint, world: InFlight) {
     let stage = Stage::set().await;
     enter_what_happened(&stage, point, world).await;
     let scene = stage.begin(shape, rebuilt.url()).await;
-    let result = rebuilt.wait_for_rest(PATIENCE).await.map_err(|error| format!("{error:#}"));
+    let result = tokio::select! {
+        result = rebuilt.wait_for_rest(PATIENCE) => result.map_err(|error| format!("{error:#}")),
+        never = scene.act_upon(shape, &rebuilt.pool) => match never {},
+    };
     let entries = scene.end().await;
     assert_resumed_honestly(point, &rebuilt, &result).await;
     // What only a person may settle waits for one, and nothing else keeps the job from its end.
@@ -138,6 +141,11 @@ async fn crash_points_of_a_script_whose_effects_are_looked_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_points_of_a_script_that_is_undone() {
     resume_every_point("undone").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_that_is_cancelled_and_undone() {
+    resume_every_point("cancelled").await;
 }
 
 /// The table is what the tests above resume, so that none is forgotten.
