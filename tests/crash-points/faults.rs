@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use tempfile::TempDir;
 use tenure_client::{Client, submission::Submission};
 use tenure_core::job::State;
 use tenure_store::{Store, StoreOptions};
@@ -23,6 +24,7 @@ struct Hazard {
     scene: Scene,
     client: Client,
     shape: &'static Shape,
+    _blobs: TempDir,
 }
 
 impl Hazard {
@@ -33,9 +35,10 @@ impl Hazard {
         declare(&direct, shape).await;
         direct.close().await;
         let store = FaultyStore::start(database.url()).await.unwrap();
-        let scene = Stage::set().await.begin(shape, store.url()).await;
+        let blobs = tempfile::tempdir().unwrap();
+        let scene = Stage::set().await.begin(shape, store.url(), blobs.path()).await;
         let client = scene.client();
-        Self { store, database, scene, client, shape }
+        Self { _blobs: blobs, store, database, scene, client, shape }
     }
 
     /// Runs one job to where it comes to rest.

@@ -11,8 +11,8 @@ use std::{
 
 use sqlx::PgPool;
 use tempfile::TempDir;
-use tenure_client::{Client, submission::Submission};
-use tenure_coordinator::{Coordinator, CoordinatorOptions, RunningCoordinator};
+use tenure_client::{Client, blobs::LargeValue, submission::Submission};
+use tenure_coordinator::{BlobLocation, Coordinator, CoordinatorOptions, RunningCoordinator};
 use tenure_core::{
     fleet::read_fleet,
     id::{JobId, Tenant},
@@ -61,13 +61,14 @@ impl Stage {
     }
 
     /// Starts the fleet on a database.
-    pub(crate) async fn begin(self, shape: &Shape, database_url: &str) -> Scene {
+    pub(crate) async fn begin(self, shape: &Shape, database_url: &str, blobs: &Path) -> Scene {
         let directory = self.directory.path();
         fs::write(directory.join("ledger-url"), self.ledger.url()).unwrap();
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let options = CoordinatorOptions {
             // Who settles a run beside the fleet wakes nobody.
             poll_interval: POLL_INTERVAL_MIN,
+            blobs: Some(BlobLocation::Directory(blobs.to_owned())),
             ..CoordinatorOptions::new(database_url, listen)
         };
         let coordinator = Coordinator::start(options).await.unwrap();
@@ -118,15 +119,27 @@ impl Scene {
     }
 }
 
+/// A job's crash points, and where its values are that no row takes.
+pub(crate) struct Taken {
+    pub(crate) points: Vec<CrashPoint>,
+    pub(crate) blobs: TempDir,
+}
+
 /// Runs a job of this shape to its end, and takes its crash points.
-pub(crate) async fn take_points(shape: &Shape) -> Vec<CrashPoint> {
+pub(crate) async fn take_points(shape: &Shape) -> Taken {
+    let blobs = tempfile::tempdir().unwrap();
     let database = TestDatabase::create().await.unwrap();
     let store = Store::connect(database.url(), StoreOptions::default()).await.unwrap();
     declare(&store, shape).await;
-    let scene = Stage::set().await.begin(shape, database.url()).await;
-    let submission = Submission { agent: shape.name.to_owned(), ..Submission::default() };
-    let job: JobId = scene.client().submit_job(submission).await.unwrap().job_id;
-    let (client, pool, name) = (scene.client(), database.connect(1).await.unwrap(), job.to_string());
+    let scene = Stage::set().await.begin(shape, database.url(), blobs.path()).await;
+    let (client, pool) = (scene.client(), database.connect(1).await.unwrap());
+    let mut submission = Submission { agent: shape.name.to_owned(), ..Submission::default() };
+    if shape.input_bytes > 0 {
+        let input = LargeValue::Bytes(vec![b'x'; shape.input_bytes].into());
+        submission.input_blob = Some(client.put_blob(&input).await.unwrap());
+    }
+    let job: JobId = client.submit_job(submission).await.unwrap().job_id;
+    let name = job.to_string();
     let concluded = tokio::select! {
         concluded = client.wait_for_conclusion(&name, Some(PATIENCE)) => concluded.unwrap(),
         never = scene.act_upon(shape, &pool) => match never {},
@@ -136,7 +149,7 @@ pub(crate) async fn take_points(shape: &Shape) -> Vec<CrashPoint> {
     scene.end().await;
     let points = crash_points(&store, &Tenant::default_tenant(), job).await.unwrap();
     store.close().await;
-    points
+    Taken { points, blobs }
 }
 
 /// Between two looks.

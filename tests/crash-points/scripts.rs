@@ -88,3 +88,12 @@ tenure effect "$KEY" --probe "$stands" --undo "$at post --text \"\$TENURE_JOB un
 export KEY=mail/last; tenure effect "$KEY" --retry --no-undo -- sh -c "$post"
 exit 65
 "#;
+
+/// An input and a result that no row takes.
+pub(crate) const LARGE: &str = r#"
+tenure note "$(wc -c < "$TENURE_INPUT") bytes"
+[ "$(wc -c < "$TENURE_INPUT")" -eq 300000 ] || exit 9
+export KEY=mail/before; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+cp "$TENURE_INPUT" "$TENURE_RESULT"
+export KEY=mail/after; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
+"#;

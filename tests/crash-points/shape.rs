@@ -18,6 +18,8 @@ pub(crate) struct Shape {
     work: Work,
     /// Where it comes to rest where nobody has to decide anything.
     pub(crate) ends: State,
+    /// The length of its input.
+    pub(crate) input_bytes: usize,
 }
 
 /// How it works.
@@ -27,7 +29,7 @@ enum Work {
 }
 
 /// Every shape.
-pub(crate) const SHAPES: [Shape; 14] = [
+pub(crate) const SHAPES: [Shape; 15] = [
     handler("steps", handlers::take_steps),
     handler("recoveries", handlers::recover_in_four_ways),
     handler("retries", handlers::retry_until_done),
@@ -42,30 +44,37 @@ pub(crate) const SHAPES: [Shape; 14] = [
     script("looked-up", scripts::LOOKED_UP),
     undone("undone", scripts::UNDONE),
     cancelled("cancelled", scripts::CANCELLED),
+    large("large", scripts::LARGE),
 ];
 
 const fn handler(name: &'static str, begin: fn(World) -> HandlerWorker) -> Shape {
-    Shape { name, settings: "", work: Work::Handler(begin), ends: State::Succeeded }
+    Shape { name, settings: "", work: Work::Handler(begin), ends: State::Succeeded, input_bytes: 0 }
 }
 
 const fn script(name: &'static str, text: &'static str) -> Shape {
-    Shape { name, settings: "", work: Work::Script(text), ends: State::Succeeded }
+    Shape { name, settings: "", work: Work::Script(text), ends: State::Succeeded, input_bytes: 0 }
+}
+
+/// A script whose input and result lie in the blob store.
+const fn large(name: &'static str, text: &'static str) -> Shape {
+    let settings = "input-limit = \"1 MiB\"\n";
+    Shape { name, settings, work: Work::Script(text), ends: State::Succeeded, input_bytes: 300_000 }
 }
 
 /// A script that is cancelled once it has left a note.
 const fn cancelled(name: &'static str, text: &'static str) -> Shape {
-    Shape { name, settings: "", work: Work::Script(text), ends: State::Cancelled }
+    Shape { name, settings: "", work: Work::Script(text), ends: State::Cancelled, input_bytes: 0 }
 }
 
 /// A script that fails for good, and whose agent says that this is undone.
 const fn undone(name: &'static str, text: &'static str) -> Shape {
     let settings = "unwind-on-failure = true\nfinal-exit-codes = [65]\n";
-    Shape { name, settings, work: Work::Script(text), ends: State::Failed }
+    Shape { name, settings, work: Work::Script(text), ends: State::Failed, input_bytes: 0 }
 }
 
 /// The shape of this name.
 pub(crate) fn find(name: &str) -> &'static Shape {
-    static ALL: [Shape; 14] = SHAPES;
+    static ALL: [Shape; 15] = SHAPES;
     ALL.iter().find(|shape| shape.name == name).unwrap_or_else(|| panic!("no shape is called {name}"))
 }
 

@@ -1,6 +1,6 @@
 //! Each shape with all of its crash points, resumed and judged; and the same without the read-back, which must not pass.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use futures_util::{StreamExt as _, stream};
 use tenure_core::job::State;
@@ -9,7 +9,7 @@ use tenure_testkit::{
 };
 
 use crate::{
-    scene::{PATIENCE, Stage, take_points},
+    scene::{PATIENCE, Stage, Taken, take_points},
     shape::{SHAPES, Shape, find},
 };
 
@@ -29,7 +29,7 @@ enum InFlight {
 /// Resumes every point of a shape, in each world that it may have left.
 async fn resume_every_point(name: &str) {
     let shape = find(name);
-    let points = take_points(shape).await;
+    let Taken { points, blobs } = take_points(shape).await;
     let cases: Vec<_> =
         points.iter().flat_map(|point| list_worlds(point).map(move |world| (point, world))).collect();
     println!(
@@ -38,7 +38,9 @@ async fn resume_every_point(name: &str) {
         cases.len(),
         points[0].kinds_of_original().join(" ")
     );
-    stream::iter(cases).for_each_concurrent(AT_ONCE, |(point, world)| resume(shape, point, world)).await;
+    stream::iter(cases)
+        .for_each_concurrent(AT_ONCE, |(point, world)| resume(shape, point, world, blobs.path()))
+        .await;
 }
 
 /// Where nothing that mutates was in flight there is one world.
@@ -47,11 +49,11 @@ fn list_worlds(point: &CrashPoint) -> impl Iterator<Item = InFlight> {
     [InFlight::DidNotHappen, InFlight::Landed].into_iter().take(if is_open { 2 } else { 1 })
 }
 
-async fn resume(shape: &Shape, point: &CrashPoint, world: InFlight) {
+async fn resume(shape: &Shape, point: &CrashPoint, world: InFlight, blobs: &Path) {
     let rebuilt = point.rebuild().await.unwrap();
     let stage = Stage::set().await;
     enter_what_happened(&stage, point, world).await;
-    let scene = stage.begin(shape, rebuilt.url()).await;
+    let scene = stage.begin(shape, rebuilt.url(), blobs).await;
     let result = tokio::select! {
         result = rebuilt.wait_for_rest(PATIENCE) => result.map_err(|error| format!("{error:#}")),
         never = scene.act_upon(shape, &rebuilt.pool) => match never {},
@@ -148,12 +150,17 @@ async fn crash_points_of_a_script_that_is_cancelled_and_undone() {
     resume_every_point("cancelled").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_whose_input_and_result_are_blobs() {
+    resume_every_point("large").await;
+}
+
 /// The table is what the tests above resume, so that none is forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_point_shapes_differ_and_have_enough_points_together() {
     let (mut sequences, mut points) = (BTreeSet::new(), 0);
     for shape in &SHAPES {
-        let taken = take_points(shape).await;
+        let taken = take_points(shape).await.points;
         points += taken.len();
         sequences.insert(taken[0].kinds_of_original().join(" "));
     }
@@ -169,10 +176,10 @@ async fn crash_point_shapes_differ_and_have_enough_points_together() {
 async fn crash_point_suite_without_the_read_back_fails_and_names_the_unique_index() {
     for name in ["recoveries", "posted"] {
         let shape = find(name);
-        let points = take_points(shape).await;
+        let Taken { points, blobs } = take_points(shape).await;
         let with_effects = points.iter().filter(|point| !point.done().is_empty()).step_by(2);
         let (found, judged) = stream::iter(with_effects)
-            .map(|point| resume_without_read_back(shape, point))
+            .map(|point| resume_without_read_back(shape, point, blobs.path()))
             .buffer_unordered(AT_ONCE)
             .fold(
                 (0, 0),
@@ -185,11 +192,11 @@ async fn crash_point_suite_without_the_read_back_fails_and_names_the_unique_inde
 }
 
 /// Whether what is found names the index.
-async fn resume_without_read_back(shape: &Shape, point: &CrashPoint) -> bool {
+async fn resume_without_read_back(shape: &Shape, point: &CrashPoint, blobs: &Path) -> bool {
     let rebuilt: RebuiltJob = point.rebuild().await.unwrap();
     let stage = Stage::set().await;
     enter_what_happened(&stage, point, InFlight::DidNotHappen).await;
-    let scene = stage.begin(shape, &rebuilt.url_without_read_back().await.unwrap()).await;
+    let scene = stage.begin(shape, &rebuilt.url_without_read_back().await.unwrap(), blobs).await;
     let result = rebuilt.wait_for_rest(PATIENCE).await.map_err(|error| format!("{error:#}"));
     scene.end().await;
     let found = list_dishonesties(point, &rebuilt, &result).await.unwrap();

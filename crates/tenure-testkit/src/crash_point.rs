@@ -14,7 +14,8 @@
 //!
 //! It sees what is in the database. What it cannot see is the world: whoever tests with it compares files, processes or a
 //! [`Ledger`](crate::Ledger) with [`CrashPoint::done`] and [`CrashPoint::in_flight`]. It does not rebuild what lies outside a
-//! journal either: output, testimony, and a deadline that was given as an instant and has passed meanwhile.
+//! journal either: output, testimony, and a deadline that was given as an instant and has passed meanwhile. Values in a blob
+//! store stay there, so the coordinator that resumes needs the same one, and nothing of it may be erased meanwhile.
 //!
 //! Neighbours: `original` reads the job, `databases` has somewhere to write it, `replay` writes the prefix, `rebuilt` is what comes of it, `backstop` watches the unique
 //! index of announcements, `honesty` judges.

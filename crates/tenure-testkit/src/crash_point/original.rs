@@ -11,9 +11,11 @@ use tenure_core::{
     handler::handler_label,
     id::{Digest, JobId, Seq, Tenant},
     plan::JobFacts,
-    record::{Record, SaltedValue},
+    record::{Record, RecordKind, SaltedValue},
 };
-use tenure_store::{EffectFilter, JobRow, NewBundle, NewDeclaration, Store, StoredRecord};
+use tenure_store::{
+    BlobPlace, EffectFilter, JobRow, LiveBlob, NewBundle, NewDeclaration, Store, StoredBlob, StoredRecord,
+};
 
 use super::databases::Databases;
 
@@ -41,6 +43,8 @@ pub(super) struct OriginalRecord {
     pub(super) request: Option<Digest>,
     /// Of a worker's append: its number, and the digest of what was sent.
     pub(super) sent: Option<(u64, Digest)>,
+    /// Where its value is, where no row takes it.
+    pub(super) blob: Option<(BlobPlace, StoredBlob)>,
 }
 
 /// The digests of what effects are performed with, by key and attempt.
@@ -73,7 +77,8 @@ async fn read_records(store: &Store, tenant: &Tenant, job: JobId) -> Result<Vec<
     while let Some(from) = next {
         let page = store.read_records(tenant, job, from, &[], PAGE).await?;
         for stored in page.records {
-            let one = OriginalRecord::read(stored, &requests, &sent)?;
+            let mut one = OriginalRecord::read(stored, &requests, &sent)?;
+            one.blob = find_blob(store, tenant, &one.record.kind).await?;
             records.push(one);
         }
         next = page.next;
@@ -103,6 +108,24 @@ async fn read_sent(store: &Store, tenant: &Tenant, job: JobId) -> Result<BTreeMa
     }
 }
 
+/// The blob that a record names; none: it names none, or it is gone.
+async fn find_blob(
+    store: &Store,
+    tenant: &Tenant,
+    kind: &RecordKind,
+) -> Result<Option<(BlobPlace, StoredBlob)>> {
+    let named = match kind {
+        RecordKind::JobAdmitted { input, .. } => Some(*input),
+        RecordKind::JobConcluded { result, .. } => *result,
+        _ => None,
+    };
+    let Some(reference) = named.filter(|named| named.is_blob()) else { return Ok(None) };
+    let Some(found) = store.find_blob(tenant, reference.sha256).await? else { return Ok(None) };
+    let place = BlobPlace { tenant: tenant.clone(), blob: found.blob };
+    let stored = |live: LiveBlob| StoredBlob { reference, salt: live.salt, content: live.content };
+    Ok(found.live.map(|live| (place, stored(live))))
+}
+
 impl OriginalRecord {
     fn read(stored: StoredRecord, requests: &Requests, sent: &BTreeMap<Seq, (u64, Digest)>) -> Result<Self> {
         let seq = stored.seq;
@@ -115,11 +138,9 @@ impl OriginalRecord {
             (None | Some(_), None) | (None, Some(_)) => None,
         };
         let announced = match &record.kind {
-            tenure_core::record::RecordKind::EffectStarted { key, attempt, .. } => {
-                requests.get(&(key.clone(), *attempt)).copied()
-            }
+            RecordKind::EffectStarted { key, attempt, .. } => requests.get(&(key.clone(), *attempt)).copied(),
             _ => None,
         };
-        Ok(Self { record, value, request: announced, sent: sent.get(&seq).copied() })
+        Ok(Self { record, value, request: announced, sent: sent.get(&seq).copied(), blob: None })
     }
 }

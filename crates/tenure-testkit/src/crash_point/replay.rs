@@ -95,6 +95,9 @@ impl Replay<'_> {
         let declaration = std::slice::from_ref(&original.declaration);
         let tenant = &original.job.tenant;
         self.store.apply_agents(tenant, declaration, original.bundle.as_ref(), &by, false).await?;
+        for one in &original.records[..appended] {
+            self.bind_blob(one).await?;
+        }
         let admitting = appended.min(ADMITTING);
         self.submit(admitting).await?;
         for place in admitting..appended {
@@ -107,6 +110,15 @@ impl Replay<'_> {
             written.with_context(|| format!("writing record {}", one.record.seq))?;
         }
         self.set_down(appended).await
+    }
+
+    /// Names the value that no row takes; its pieces stay where they are, in a blob store that both databases name.
+    async fn bind_blob(&self, one: &OriginalRecord) -> Result<()> {
+        let Some((place, stored)) = &one.blob else { return Ok(()) };
+        self.store.begin_blob(place).await?;
+        let is_bound = self.store.finish_blob(place, stored, Some(self.original.job.job)).await?;
+        ensure!(is_bound, "the blob of record {} is not taken", one.record.seq);
+        Ok(())
     }
 
     async fn submit(&mut self, admitting: usize) -> Result<()> {
