@@ -57,9 +57,13 @@ pub(crate) async fn act_on_each(
 
 fn describe_outcome(context: &Context, job: &Job) -> String {
     let state = context.printer.state(job.state);
-    let pending = job.cancel_requested && !job.state.is_sealed();
-    if job.unwinding_to.is_some() && job.state.is_unfinished() {
-        return format!("{state}, will be cancelled once what it has done is undone");
+    if job.abandon_requested {
+        format!("{state}, will be given up once its child has ended")
+    } else if job.unwinding_to.is_some() && job.state.is_unfinished() {
+        format!("{state}, will be cancelled once what it has done is undone")
+    } else if job.cancel_requested && !job.state.is_sealed() {
+        format!("{state}, will be cancelled once its child has ended")
+    } else {
+        state
     }
-    if pending { format!("{state}, will be cancelled once its child has ended") } else { state }
 }

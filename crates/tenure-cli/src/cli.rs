@@ -4,9 +4,9 @@
 use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs, dev,
-    effect, effects, erase, failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping,
-    recover, submit, token, verify, worker, workers,
+    abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
+    dev, effect, effects, erase, failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping,
+    reconcile, recover, reopen, replay, resume, submit, token, verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -76,10 +76,15 @@ pub(crate) enum Verb {
     Effects(effects::EffectsArgs),
     Result(output::ResultArgs),
     Verify(verify::VerifyArgs),
+    Replay(replay::ReplayArgs),
     Cancel(cancel::CancelArgs),
     Workers(workers::WorkersArgs),
     Undecided(effects::UndecidedArgs),
+    Reconcile(reconcile::ReconcileArgs),
+    Reopen(reopen::ReopenArgs),
     Recover(recover::RecoverArgs),
+    Resume(resume::ResumeArgs),
+    Abandon(abandon::AbandonArgs),
     ConfirmGone(confirm_gone::ConfirmGoneArgs),
     Erase(erase::EraseArgs),
     Ping(ping::PingArgs),
@@ -94,9 +99,26 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Declare", &["init", "apply", "agents"]),
     (
         "Work",
-        &["submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "verify", "cancel"],
+        &[
+            "submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "verify", "replay",
+            "cancel",
+        ],
     ),
-    ("Operate", &["workers", "undecided", "recover", "confirm-gone", "erase", "ping"]),
+    (
+        "Operate",
+        &[
+            "workers",
+            "undecided",
+            "reconcile",
+            "reopen",
+            "recover",
+            "resume",
+            "abandon",
+            "confirm-gone",
+            "ping",
+            "erase",
+        ],
+    ),
     ("In a run", &["note", "effect", "status"]),
 ];
 
@@ -145,10 +167,15 @@ impl Verb {
             Self::Output(args) => context.wait_for(output::read_output(context, args)),
             Self::Effects(args) => context.wait_for(effects::list_effects(context, args)),
             Self::Result(args) => context.wait_for(output::read_result(context, args)),
+            Self::Replay(args) => context.wait_for(replay::replay_job(context, args)),
             Self::Verify(args) => context.wait_for(verify::verify_jobs(context, args)),
             Self::Cancel(args) => context.wait_for(cancel::cancel_jobs(context, args)),
             Self::Workers(args) => context.wait_for(workers::list_workers(context, args)),
             Self::Undecided(args) => context.wait_for(effects::list_undecided(context, args)),
+            Self::Reconcile(args) => context.wait_for(reconcile::reconcile_effect(context, args)),
+            Self::Reopen(args) => context.wait_for(reopen::reopen_jobs(context, args)),
+            Self::Resume(args) => context.wait_for(resume::resume_jobs(context, args)),
+            Self::Abandon(args) => context.wait_for(abandon::abandon_jobs(context, args)),
             Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),
             Self::Erase(args) => context.wait_for(erase::erase_values(context, args)),

@@ -1,15 +1,24 @@
-//! `tenure effects` and `tenure undecided`: what a job did to the world, and what nobody but a person can decide about it.
+//! `tenure effects` and `tenure undecided`: what a job did to the world, and what nobody but a person can decide about it,
+//! with the commands that answer it.
 //! What was reported too late is shown beside it as what it is: said, and not recorded.
 
 use clap::Args;
 use comfy_table::Cell;
 use jiff::Timestamp;
-use tenure_client::effects::{Effect, EffectPage, Testimony, UndecidedPage};
-use tenure_core::effect::{Compensation, Disposition, EffectRecovery};
+use serde::Serialize;
+use tenure_client::{
+    effects::{Effect, EffectPage, Testimony, UndecidedPage},
+    job::Job,
+};
+use tenure_core::{
+    effect::{Compensation, Disposition, EffectRecovery},
+    job::{State, answer_commands},
+};
 
 use crate::{
     context::Context,
     failure::Failure,
+    printer::harmless,
     relative::format_since,
     table::{build_table, cell, format_table},
 };
@@ -58,10 +67,31 @@ pub(crate) async fn list_effects(context: &Context, args: EffectsArgs) -> Result
 pub(crate) async fn list_undecided(context: &Context, args: UndecidedArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let page = client.list_undecided(&args.job, args.page.limit, args.page.cursor.as_deref()).await?;
+    let job = client.get_job(&page.job_id.to_string()).await?;
+    let next = list_remedies(&page, &job);
     if context.printer.json {
-        return context.printer.object(&page);
+        return context.printer.object(&Undecided { page: &page, next: &next });
     }
-    print_undecided(context, &page)
+    print_undecided(context, &page, &next)
+}
+
+/// What is in doubt, and what to do about it.
+#[derive(Serialize)]
+struct Undecided<'a> {
+    #[serde(flatten)]
+    page: &'a UndecidedPage,
+    next: &'a [String],
+}
+
+/// The answers to each effect, and then the commands that go on with the job. Only a job that is set aside takes answers.
+fn list_remedies(page: &UndecidedPage, job: &Job) -> Vec<String> {
+    let reopen = format!("tenure reopen {}", job.id.short());
+    let takes_answers =
+        job.state == State::Quarantined && job.next.iter().any(|next| next.starts_with(&reopen));
+    let effects = page.effects.iter().filter(|effect| takes_answers && effect.undecided);
+    let answers = effects.flat_map(|effect| answer_commands(job.id, &effect.key));
+    let own = format!("tenure undecided {}", job.id.short());
+    answers.chain(job.next.iter().filter(|next| **next != own).cloned()).collect()
 }
 
 fn print_effects(context: &Context, page: &EffectPage) -> Result<(), Failure> {
@@ -81,7 +111,7 @@ fn print_effects(context: &Context, page: &EffectPage) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print_undecided(context: &Context, page: &UndecidedPage) -> Result<(), Failure> {
+fn print_undecided(context: &Context, page: &UndecidedPage, next: &[String]) -> Result<(), Failure> {
     let now = Timestamp::now();
     if page.effects.is_empty() {
         context.printer.remark("nothing is in doubt");
@@ -94,9 +124,11 @@ fn print_undecided(context: &Context, page: &UndecidedPage) -> Result<(), Failur
         remark_unlisted(context, page);
     }
     remark_cursor(context, page.cursor.as_deref());
-    if !page.effects.is_empty() {
-        let job = page.job_id.short();
-        context.printer.remark(&format!("answering comes with a later release   next: tenure journal {job}"));
+    if !next.is_empty() {
+        context.printer.line("\nnext, as it is found to be:")?;
+    }
+    for command in next {
+        context.printer.line(&format!("  {}", harmless(command)))?;
     }
     Ok(())
 }

@@ -85,6 +85,7 @@ fn describe_wait(job: &Job, doubts: &[String], now: Timestamp) -> String {
             Some(at) => format!("its time, {}", format_instant(at, now)),
             None => "a worker".to_owned(),
         },
+        (State::Running, _) if job.abandon_requested => "its run to end, because it is given up".to_owned(),
         (State::Running, _) if job.cancel_requested => "its run to end, because a cancel stands".to_owned(),
         (State::Running, _) => "its run to end".to_owned(),
         (State::Suspended, _) => "an instant, an event or a decision".to_owned(),

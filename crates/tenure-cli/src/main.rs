@@ -14,6 +14,7 @@ mod database;
 mod label;
 mod relative;
 mod table;
+mod value;
 mod why;
 
 mod agents;
@@ -38,16 +39,21 @@ mod journal;
 mod journal_line;
 mod output;
 mod parent_death;
+mod replay;
 mod submit;
 mod submit_batch;
 mod verify;
 mod wait;
 
+mod abandon;
 mod cancel;
 mod confirm_gone;
 mod erase;
 mod ping;
+mod reconcile;
 mod recover;
+mod reopen;
+mod resume;
 mod selection;
 mod workers;
 

@@ -96,7 +96,9 @@ async fn serve(
 fn explain_start(error: &StartError) -> Failure {
     let reason = match error {
         StartError::Option { source: InvalidOption::Plaintext(_), .. } => Reason::TlsRequired,
-        StartError::Option { .. } | StartError::Handler(_) => Reason::InvalidArgument,
+        StartError::Option { .. } | StartError::Handler(_) | StartError::ReplayAsked => {
+            Reason::InvalidArgument
+        }
         StartError::Places(_) | StartError::Guard(_) => Reason::Internal,
     };
     Failure::from_error(reason, error)

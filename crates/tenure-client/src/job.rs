@@ -57,6 +57,8 @@ pub struct Job {
     pub holder: Option<Holder>,
     /// True where a cancel was asked for and is not yet done.
     pub cancel_requested: bool,
+    /// Somebody gave it up, and its run has not ended yet.
+    pub abandon_requested: bool,
     /// What the submitter attached.
     pub labels: BTreeMap<String, String>,
     /// The highest seq of its journal.
@@ -117,6 +119,7 @@ impl Job {
             attempt: given.attempt,
             losses: given.losses,
             cancel_requested: given.cancel_requested,
+            abandon_requested: given.abandon_requested,
             labels: given.labels.into_iter().collect(),
             head_seq: Seq(given.head_seq),
             next: given.next,

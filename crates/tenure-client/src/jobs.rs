@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use tenure_core::{id::Epoch, job::State};
+use tenure_core::job::State;
 use tenure_proto::{
     convert::{blob::read_blob_ref, state::write_state, time::write_timestamp},
     v1,
@@ -107,46 +107,5 @@ impl Client {
                 Ok(JobResult::Large(self.read_blob(job, read_blob_ref("blob", &blob)?).into()))
             }
         }
-    }
-
-    /// Asks for a job to be cancelled. True beside the job: an earlier request stands.
-    ///
-    /// # Errors
-    /// The fleet refuses or does not answer.
-    pub async fn cancel_job(&self, job: &str, why: &str) -> Result<(Job, bool), ClientError> {
-        let request = v1::CancelJobRequest { job: job.to_owned(), why: why.to_owned() };
-        let ask = |channel| {
-            let request = request.clone();
-            async move { job_service(channel).cancel_job(request).await }
-        };
-        let answer = self.call(Repeat::Harmless, ask).await?;
-        Ok((Job::read(answer.job)?, answer.already_requested))
-    }
-
-    /// Restarts an interrupted job on a person's authority. Sent again only where it was never sent, because the job may
-    /// have been interrupted anew in between.
-    ///
-    /// # Errors
-    /// The fleet refuses or does not answer.
-    pub async fn recover_job(&self, job: &str, why: &str) -> Result<Job, ClientError> {
-        let request = v1::RecoverJobRequest { job: job.to_owned(), why: why.to_owned() };
-        let ask = |channel| {
-            let request = request.clone();
-            async move { job_service(channel).recover_job(request).await }
-        };
-        Ok(Job::read(self.call(Repeat::OnlyUnsent, ask).await?.job)?)
-    }
-
-    /// Vouches that the child of one run is gone. Sent again only where it was never sent.
-    ///
-    /// # Errors
-    /// The fleet refuses or does not answer.
-    pub async fn confirm_gone(&self, job: &str, epoch: Epoch, why: &str) -> Result<Job, ClientError> {
-        let request = v1::ConfirmGoneRequest { job: job.to_owned(), epoch: epoch.0, why: why.to_owned() };
-        let ask = |channel| {
-            let request = request.clone();
-            async move { job_service(channel).confirm_gone(request).await }
-        };
-        Ok(Job::read(self.call(Repeat::OnlyUnsent, ask).await?.job)?)
     }
 }

@@ -8,6 +8,7 @@ pub mod credential;
 pub mod endpoint;
 pub mod error;
 
+pub mod acts;
 pub mod agents;
 pub mod effects;
 pub mod job;

@@ -2,6 +2,7 @@
 //! report of its last pass, and ends when the coordinator stops; two coordinators may do the same at once. Neighbours:
 //! `coordinator` starts it, `dispatch` is the loop that gives runs to workers.
 
+mod abandoned;
 mod blobs;
 mod clock;
 mod credentials;
@@ -11,6 +12,7 @@ mod leases;
 mod overdue;
 mod partitions;
 mod terms;
+mod unheld;
 
 use crate::{
     coordinator::{Parts, stopping},
@@ -19,13 +21,21 @@ use crate::{
     wake::{listener::run_listener, notifier::run_notifier},
 };
 
-/// Starts all of it; the listener at its own address.
-pub(crate) fn start_background(parts: &Parts, listen_database_url: String, token_file: Option<TokenFile>) {
+/// Starts all of it; the listener at its own address, and so long a handler may be missing.
+pub(crate) fn start_background(
+    parts: &Parts,
+    listen_database_url: String,
+    token_file: Option<TokenFile>,
+    handler_absent_wait: std::time::Duration,
+) {
+    let unheld = unheld::set_unheld_aside(parts.clone(), handler_absent_wait);
+    parts.vital.spawn("jobs of replaced handlers", unheld);
     parts.vital.spawn("dispatch", run_dispatch(parts.clone()));
     parts.vital.spawn("notifier", run_notifier(parts.clone()));
     parts.vital.spawn("listener", run_listener(parts.clone(), listen_database_url));
     parts.vital.spawn("clock", clock::keep_clock(parts.clone()));
     parts.vital.spawn("sweep of terms", terms::sweep_terms(parts.clone()));
+    parts.vital.spawn("end of what was given up", abandoned::end_abandoned(parts.clone()));
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
     parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));

@@ -106,7 +106,7 @@ impl Coordinator {
         watch_queues(&parts);
         let serving = server::serve(parts.clone(), listener, tls, certificates)?;
         let listen_database_url = options.listen_database_url.unwrap_or(options.database_url);
-        start_background(&parts, listen_database_url, token_file);
+        start_background(&parts, listen_database_url, token_file, options.handler_absent_wait);
         tracing::info!(address = %local_addr, lanes = options.lanes, "the coordinator serves");
         Ok(RunningCoordinator { parts, local_addr, serving, scheme })
     }

@@ -1,27 +1,63 @@
-//! Concluding a ready job whose session's deadline refuses its next run. Whoever finds such a job asks here, also twice, and
+//! Concluding a ready job that gets no run: its session's deadline refuses it, or nothing carries out its declaration any more.
+//! Whoever finds such a job asks here, also twice, and
 //! also two coordinators at once: it is decided in the job's lane from facts of that moment, and whoever comes second finds
 //! nothing left to do. Neighbours: `dispatch` finds jobs that a worker wanted, `background/overdue` those that nobody wants,
-//! the core's `settlement` decides.
+//! `background/unheld` those whose handler nobody holds, the core's `settlement` decides.
 
 use tenure_core::{
     plan::{Decision, JobFacts},
     refusal::Refusal,
-    settlement::plan_denial,
+    settlement::{plan_changed_declaration, plan_denial},
 };
 
 use crate::{
     coordinator::Parts,
-    lane::work::{DecideError, Decided},
+    lane::work::{DecideError, Decided, Planner},
     refusals::chain,
 };
 
-/// Concludes the job, if its deadline still refuses it; true where this call did.
+/// Concludes the job, if its declaration is not held or its deadline still refuses it; true where this call did.
 pub(crate) async fn conclude_denied(parts: &Parts, facts: &JobFacts) -> bool {
+    let wanted = [(facts.tenant.clone(), facts.declaration)];
+    match parts.store.read_declarations(&wanted).await {
+        Ok(found) if found.iter().all(Option::is_some) => {
+            let planner = |facts: &JobFacts| -> Result<Decision, Refusal> { plan_denial(facts) };
+            decide(parts, facts, Box::new(planner), "its session's deadline refused a run").await
+        }
+        Ok(_) => set_aside_changed(parts, facts, "which the fleet does not hold any more").await,
+        // It is found again.
+        Err(error) => {
+            tracing::info!(job = %facts.job, error = chain(&error), "its declaration could not be looked for");
+            false
+        }
+    }
+}
+
+/// Sets the job aside because nothing carries out the declaration of its facts any more; true where this call did.
+pub(crate) async fn set_aside_changed(parts: &Parts, facts: &JobFacts, why: &str) -> bool {
+    let present = match parts.store.read_agent(&facts.tenant, &facts.agent).await {
+        Ok(present) => present.map(|present| present.digest),
+        Err(error) => {
+            tracing::info!(job = %facts.job, error = chain(&error), "its agent could not be looked for");
+            return false;
+        }
+    };
+    let (seen, why) = (facts.declaration, why.to_owned());
+    let planner = move |facts: &JobFacts| {
+        // Somebody may have accepted another one since.
+        if facts.declaration != seen || present == Some(seen) {
+            return Ok(Decision::Already);
+        }
+        plan_changed_declaration(facts, present, &why)
+    };
+    decide(parts, facts, Box::new(planner), "nothing carries out its declaration: it is set aside").await
+}
+
+async fn decide(parts: &Parts, facts: &JobFacts, planner: Planner, what: &'static str) -> bool {
     let job = (facts.tenant.clone(), facts.job);
-    let planner = |facts: &JobFacts| -> Result<Decision, Refusal> { plan_denial(facts) };
-    match parts.lanes.decide(job, Box::new(planner)).await {
+    match parts.lanes.decide(job, planner).await {
         Ok(Decided { written: Some(seq), .. }) => {
-            tracing::info!(job = %facts.job, %seq, "its session's deadline refused a run");
+            tracing::info!(job = %facts.job, %seq, "{what}");
             true
         }
         Ok(Decided { written: None, .. }) | Err(DecideError::Missing) => false,

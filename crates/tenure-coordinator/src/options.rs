@@ -4,7 +4,7 @@
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use tenure_core::{
-    limits::{POLL_INTERVAL_DEFAULT, POLL_INTERVAL_MAX, POLL_INTERVAL_MIN},
+    limits::{HANDLER_ABSENT_WAIT, POLL_INTERVAL_DEFAULT, POLL_INTERVAL_MAX, POLL_INTERVAL_MIN},
     reason::Reason,
 };
 use tenure_store::StoreError;
@@ -33,6 +33,9 @@ pub struct CoordinatorOptions {
     pub wait_for_database: Duration,
     /// The poll behind wake-ups: what a lost one may cost.
     pub poll_interval: Duration,
+    /// How long no worker may hold the version of a handler that waiting jobs need, while others hold another one, before
+    /// those jobs are set aside.
+    pub handler_absent_wait: Duration,
     /// Where the listener connects, if not at `database_url`: behind a pooler the address of the database itself. Never
     /// printed.
     pub listen_database_url: Option<String>,
@@ -56,6 +59,7 @@ impl CoordinatorOptions {
             lanes: LANES_DEFAULT,
             wait_for_database: WAIT_FOR_DATABASE_DEFAULT,
             poll_interval: POLL_INTERVAL_DEFAULT,
+            handler_absent_wait: HANDLER_ABSENT_WAIT,
             listen_database_url: None,
             tokens: None,
             tls: None,

@@ -9,8 +9,10 @@ mod calls;
 mod connections;
 
 mod call;
+mod intact;
 mod job_request;
 
+mod accepted;
 mod agent_service;
 mod job_service;
 mod worker_service;
@@ -22,6 +24,7 @@ mod find_job;
 pub(crate) mod followers;
 mod job_view;
 mod output_stream;
+mod reconcile;
 mod record_stream;
 mod steps;
 mod undo;

@@ -7,7 +7,7 @@ mod run;
 mod submission;
 
 pub use run::{Amount, Quota, RunAdmission, RunRefusal, StandingHalt, admit_run};
-pub use submission::{Admitted, Input, Submission, admit_submission};
+pub use submission::{Admitted, Input, Submission, admit_submission, list_requirements};
 
 #[cfg(test)]
 mod tests;

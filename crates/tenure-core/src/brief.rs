@@ -19,11 +19,40 @@ pub fn brief(handover: &Handover) -> String {
         Cause::Dispatch | Cause::Unwinding { .. } => String::new(),
         Cause::Recovered { previous, interruption, attempt } => {
             let mut text = tell_recovery(*previous, interruption, *attempt);
-            tell_notes(&mut text, handover);
-            tell_effects(&mut text, handover);
+            tell_earlier(&mut text, handover);
+            text
+        }
+        Cause::Continued { previous, by, why, attempt } => {
+            let mut text = tell_continuation(*previous, &by.actor, why, *attempt);
+            tell_earlier(&mut text, handover);
             text
         }
     }
+}
+
+fn tell_earlier(text: &mut String, handover: &Handover) {
+    tell_notes(text, handover);
+    tell_effects(text, handover);
+}
+
+/// What every run is told that goes on with an earlier one's work.
+const CHECK_FIRST: &str = "You are a new process and remember nothing of what was done before. Before you repeat \
+    anything that changes the world, check whether an earlier run already did it: doing it twice is worse than \
+    doing it late.";
+
+/// The reason is quoted on every one of its lines: it is a person's, and not ours.
+fn tell_continuation(previous: Run, actor: &str, why: &str, attempt: u32) -> String {
+    let quoted: String = why.trim().lines().map(|line| format!("> {}\n", line.trim_end())).collect();
+    format!(
+        "# You are continuing work that had stopped\n\
+         \n\
+         Run {previous} of this job was its last, and the work was not finished by it. A person ({actor}) looked at it and \
+         had it go on, for this reason:\n\
+         \n\
+         {quoted}\
+         \n\
+         This is attempt {attempt}. {CHECK_FIRST}\n"
+    )
 }
 
 fn tell_recovery(previous: Run, interruption: &Interruption, attempt: u32) -> String {
@@ -32,9 +61,7 @@ fn tell_recovery(previous: Run, interruption: &Interruption, attempt: u32) -> St
          \n\
          Run {previous} of this job did not finish: {}. This is attempt {attempt}.\n\
          \n\
-         You are a new process and remember nothing of what was done before. Before you repeat anything that \
-         changes the world, check whether an earlier run already did it: doing it twice is worse than doing it \
-         late.\n",
+         {CHECK_FIRST}\n",
         interruption.sentence()
     )
 }

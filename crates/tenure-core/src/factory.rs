@@ -69,6 +69,8 @@ pub(crate) fn facts(state: State) -> JobFacts {
         landed: 0,
         compensated: 0,
         unwinding: None,
+        set_aside: None,
+        plan_frozen: true,
         head: Head { seq: Seq(4), hash: Digest::of(b"head") },
         head_epoch: Epoch(1),
         head_at: second(10),
@@ -111,6 +113,7 @@ pub(crate) fn lease() -> LeaseFacts {
         term_closed: false,
         fencing: Fencing::Kernel,
         granted_at: second(1),
+        abandon: None,
     }
 }
 
@@ -159,7 +162,7 @@ pub(crate) fn doubts(of: &[(&str, EffectRecovery, Outcome)]) -> Doubts {
         })
         .collect();
     let undecided = listed.iter().filter(|doubt| doubt.needs_a_person()).count() as u64;
-    Doubts { count: listed.len() as u64, undecided, listed }
+    Doubts { count: listed.len() as u64, undecided, listed, denied: 0 }
 }
 
 /// The announcement of a first attempt.

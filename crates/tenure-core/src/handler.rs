@@ -54,6 +54,12 @@ pub fn handler_label(agent: &AgentName, version: &HandlerVersion) -> String {
     format!("{HANDLER_LABEL_PREFIX}{agent}={version}")
 }
 
+/// The agent and the version of a handler's label; none: it is no such label.
+#[must_use]
+pub fn read_handler_label(label: &str) -> Option<(&str, &str)> {
+    label.strip_prefix(HANDLER_LABEL_PREFIX)?.split_once('=')
+}
+
 /// Those of a worker's labels that name handlers. Where there are any, the worker is offered no job that requires none of
 /// them.
 #[must_use]
@@ -86,6 +92,8 @@ mod tests {
     fn a_label_names_agent_and_version() {
         let label = handler_label(&"mailer".parse().unwrap(), &"2.1.0+build".parse().unwrap());
         assert_eq!(label, "tenure.handler/mailer=2.1.0+build");
+        assert_eq!(read_handler_label(&label), Some(("mailer", "2.1.0+build")));
+        assert_eq!(read_handler_label("zone=eu"), None);
         let labels = vec!["zone=eu".to_owned(), label.clone(), "tenure.handlers".to_owned()];
         assert_eq!(list_handler_labels(&labels), [label]);
     }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     id::{JobId, Run},
     job::State,
+    principal::Principal,
     record::{KeptValue, Phase},
     recovery::Interruption,
 };
@@ -35,6 +36,17 @@ pub enum Cause {
         /// Which attempt this is, from 2.
         attempt: u32,
     },
+    /// The job had come to an end, or was set aside, and a person had it go on.
+    Continued {
+        /// The last run before.
+        previous: Run,
+        /// Who.
+        by: Principal,
+        /// Why.
+        why: String,
+        /// Which attempt this is, from 2.
+        attempt: u32,
+    },
     /// What the job has done is undone.
     Unwinding {
         /// What the job becomes once everything is undone: cancelled, or failed.
@@ -50,7 +62,9 @@ impl Cause {
     pub const fn attempt(&self) -> u32 {
         match self {
             Self::Dispatch => 1,
-            Self::Recovered { attempt, .. } | Self::Unwinding { attempt, .. } => *attempt,
+            Self::Recovered { attempt, .. }
+            | Self::Continued { attempt, .. }
+            | Self::Unwinding { attempt, .. } => *attempt,
         }
     }
 
@@ -58,8 +72,17 @@ impl Cause {
     #[must_use]
     pub const fn phase(&self) -> Phase {
         match self {
-            Self::Dispatch | Self::Recovered { .. } => Phase::Forward,
+            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } => Phase::Forward,
             Self::Unwinding { .. } => Phase::Compensating,
+        }
+    }
+
+    /// The run whose work the run goes on with.
+    #[must_use]
+    pub const fn previous(&self) -> Option<Run> {
+        match self {
+            Self::Dispatch | Self::Unwinding { .. } => None,
+            Self::Recovered { previous, .. } | Self::Continued { previous, .. } => Some(*previous),
         }
     }
 }

@@ -5,7 +5,7 @@
 mod next_commands;
 mod transition;
 
-pub use next_commands::next_commands;
+pub use next_commands::{answer_commands, next_commands};
 pub use transition::apply;
 
 use std::fmt;

@@ -8,6 +8,7 @@ pub mod limits;
 pub mod principal;
 pub mod reason;
 pub mod refusal;
+pub mod replay;
 pub mod run_ref;
 
 pub mod chain;

@@ -11,7 +11,7 @@ use crate::{
     handover::Cause,
     id::{AgentName, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName},
     job::State,
-    record::{Draft, Phase},
+    record::{ABANDON_REQUESTED, CANCEL_REQUESTED, ChangedDeclaration, Draft, NewValue, Phase},
     recovery::{Interruption, RecoveryPolicy},
     run_ref::RunRef,
     unwinding::Unwinding,
@@ -58,6 +58,10 @@ pub struct JobFacts {
     pub compensated: u64,
     /// Why the job is being unwound, or was; none: it works forward.
     pub unwinding: Option<Unwinding>,
+    /// What it would have become, where it is set aside.
+    pub set_aside: Option<SetAside>,
+    /// True where its journal has its frozen plan. Without it the job never started.
+    pub plan_frozen: bool,
     /// The last position.
     pub head: Head,
     /// The epoch of the last record; the highest so far.
@@ -76,6 +80,19 @@ pub struct JobFacts {
     pub generation: Generation,
     /// The database's clock when this was read.
     pub now: Timestamp,
+}
+
+/// What a job that is set aside would have become, and what is kept of that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetAside {
+    /// The state.
+    pub instead_of: State,
+    /// Why, as a stable word.
+    pub reason: Option<String>,
+    /// What its last run left as its result; none: nothing, or it was erased.
+    pub result: Option<NewValue>,
+    /// The declarations, where it is set aside because of them.
+    pub changed: Option<ChangedDeclaration>,
 }
 
 impl JobFacts {
@@ -102,6 +119,19 @@ impl JobFacts {
     #[must_use]
     pub const fn holds_landed_work(&self) -> bool {
         self.landed > 0 || !self.doubts.is_empty()
+    }
+
+    /// Where somebody has given the job up, and its run has not answered.
+    #[must_use]
+    pub fn abandoned(&self) -> Option<&AbandonNotice> {
+        self.lease.as_ref().and_then(|lease| lease.abandon.as_ref())
+    }
+
+    /// The notice that a living run has to answer first: its seq and its kind.
+    #[must_use]
+    pub fn standing_notice(&self) -> Option<(Seq, &'static str)> {
+        let abandon = self.abandoned().map(|notice| (notice.seq, ABANDON_REQUESTED));
+        abandon.or_else(|| self.unanswered_cancel().map(|seq| (seq, CANCEL_REQUESTED)))
     }
 
     /// The run that a lease of this job was granted for.
@@ -136,6 +166,17 @@ pub struct LeaseFacts {
     pub fencing: Fencing,
     /// When it was granted.
     pub granted_at: Timestamp,
+    /// The notice that gives the job up, where one stands for this run.
+    pub abandon: Option<AbandonNotice>,
+}
+
+/// A notice that gives a job up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbandonNotice {
+    /// Its seq.
+    pub seq: Seq,
+    /// When it was written, by the database's clock.
+    pub since: Timestamp,
 }
 
 /// How a worker keeps its children from outliving their runs.
@@ -226,10 +267,21 @@ pub struct JobChange {
     pub hops_left: Option<u32>,
     /// Why the job is unwound from now on.
     pub unwinding: Option<Unwinding>,
+    /// The declaration that it is held to from now on.
+    pub declaration: Option<AcceptedDeclaration>,
     /// The seq of the draft (as an index into the plan's drafts) that is a cancel request.
     pub cancel_requested_by_draft: Option<usize>,
     /// True where the last draft concludes the job: the head is noted outside the chain.
     pub concluded: bool,
+}
+
+/// A declaration that a job is held to in place of the one that it was admitted under. Its frozen plan stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedDeclaration {
+    /// Its digest.
+    pub digest: Digest,
+    /// What a worker needs for it: labels.
+    pub requires: Vec<String>,
 }
 
 /// What becomes of the lease.
@@ -242,6 +294,8 @@ pub enum LeaseChange {
     Release,
     /// The run is settled and its child is gone: no row is left.
     Delete,
+    /// The plan's only record is a notice that gives the job up; the lease remembers it.
+    NoteAbandon,
 }
 
 /// What becomes of the row in the queue.

@@ -100,6 +100,12 @@ reasons! {
     ChildUnaccountedFor = "CHILD_UNACCOUNTED_FOR", Rejected;
     /// The epoch that was named is not that of the run in question.
     EpochMismatch = "EPOCH_MISMATCH", Rejected;
+    /// The declaration that was named is not one that the job may go on under.
+    DeclarationMismatch = "DECLARATION_MISMATCH", Rejected;
+    /// The journal of the job has no frozen plan: it never started.
+    PlanMissing = "PLAN_MISSING", Rejected;
+    /// A limit of the job or its session refuses another run.
+    LimitReached = "LIMIT_REACHED", Rejected;
     /// The session's deadline is reached, and a handler begins nothing more.
     DeadlineReached = "DEADLINE_REACHED", Rejected;
     /// The epoch or generation is not the present one.
@@ -110,9 +116,13 @@ reasons! {
     AppendConflict = "APPEND_CONFLICT", Rejected;
     /// An effect is in doubt, and what was declared cannot settle it.
     EffectInDoubt = "EFFECT_IN_DOUBT", Rejected;
+    /// No effect was announced under that key.
+    EffectNotFound = "EFFECT_NOT_FOUND", Rejected;
+    /// What became of the effect is known, so there is nothing to answer.
+    EffectDecided = "EFFECT_DECIDED", Rejected;
     /// A key that was announced with another command, where the caller insists on its own.
     EffectMismatch = "EFFECT_MISMATCH", Rejected;
-    /// A command, undo or probe beyond its limit.
+    /// A command, undo or probe, or what a person says an effect returned, beyond its limit.
     EffectTooLarge = "EFFECT_TOO_LARGE", Rejected;
     /// What is recorded of an effect does not admit this: a second announcement, or an outcome of what is not open.
     EffectRefused = "EFFECT_REFUSED", Rejected;
@@ -176,6 +186,8 @@ reasons! {
     WaitRanOut = "WAIT_RAN_OUT", Rejected;
     /// The job did not succeed.
     JobNotSucceeded = "JOB_NOT_SUCCEEDED", Rejected;
+    /// A handler that asks for something else than the journal has.
+    ReplayDiverged = "REPLAY_DIVERGED", Rejected;
     /// A journal that does not verify.
     ChainBroken = "CHAIN_BROKEN", Rejected;
     /// A defect of ours.

@@ -90,6 +90,16 @@ pub enum DeadlineSetting {
     None,
 }
 
+/// The declaration that a job was admitted under, which nothing carries out any more, and what stands in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedDeclaration {
+    /// The one that it was admitted under.
+    pub admitted: Digest,
+    /// The present one of its agent; none: the agent has none any more.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub present: Option<Digest>,
+}
+
 /// What happened. Stored under `kind`, in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -230,7 +240,8 @@ pub enum RecordKind {
         /// How many there are in all.
         count: u64,
     },
-    /// Effects are in doubt that nobody but a person can decide; the job is set aside.
+    /// Effects are in doubt that nobody but a person can decide, or nothing carries out the declaration that it was admitted
+    /// under; the job is set aside.
     QuarantineDecided {
         /// The first of them.
         effects: Vec<EffectRef>,
@@ -238,6 +249,29 @@ pub enum RecordKind {
         count: u64,
         /// What the job would have become.
         instead_of: State,
+        /// Why it would have become that, as a stable word.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        reason: Option<String>,
+        /// Where it is set aside because of its declaration and not because of effects: both declarations.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        changed: Option<ChangedDeclaration>,
+    },
+    /// A person has a job that was set aside judged again.
+    Reopened {
+        /// Who.
+        by: Principal,
+        /// Why.
+        why: String,
+        /// The declaration that it is held to from now on, where a person accepted another one.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        declaration: Option<Digest>,
+    },
+    /// A person has a job that had come to an end go on.
+    Resumed {
+        /// Who.
+        by: Principal,
+        /// Why.
+        why: String,
     },
     /// What the job has done is undone from now on, the last first.
     UnwindStarted {
@@ -314,9 +348,16 @@ pub enum RecordKind {
         /// Why.
         why: String,
     },
+    /// Somebody gives the job up. A notice: it fences nobody. Where no run is under way, `operator_acted` stands instead.
+    AbandonRequested {
+        /// Who.
+        by: Principal,
+        /// Why.
+        why: String,
+    },
     /// A person acted on the job.
     OperatorActed {
-        /// What was done: `recover`, `confirm-gone` or `erase`.
+        /// What was done: `recover`, `confirm-gone`, `reconcile`, `abandon` or `erase`.
         verb: String,
         /// Who.
         by: Principal,
@@ -362,20 +403,27 @@ impl RecordKind {
             Self::UnwindStarted { .. } => "unwind_started",
             Self::GroupOpened { .. } => "group_opened",
             Self::GroupSettled { .. } => "group_settled",
+            Self::Reopened { .. } => "reopened",
+            Self::Resumed { .. } => "resumed",
             Self::ChildGone { .. } => "child_gone",
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::RecoveryDenied { .. } => "recovery_denied",
             Self::GrantReleased { .. } => "grant_released",
             Self::DeadlineDenied { .. } => "deadline_denied",
-            Self::CancelRequested { .. } => "cancel_requested",
+            Self::CancelRequested { .. } => CANCEL_REQUESTED,
+            Self::AbandonRequested { .. } => ABANDON_REQUESTED,
             Self::OperatorActed { .. } => "operator_acted",
             Self::JobConcluded { .. } => "job_concluded",
         }
     }
 }
 
+/// The kind of a notice that cancels.
+pub const CANCEL_REQUESTED: &str = "cancel_requested";
+/// The kind of a notice that gives a job up.
+pub const ABANDON_REQUESTED: &str = "abandon_requested";
 /// The kinds that ask something of a living run and fence nobody.
-pub const NOTICE_KINDS: &[&str] = &["cancel_requested", "steered"];
+pub const NOTICE_KINDS: &[&str] = &[ABANDON_REQUESTED, CANCEL_REQUESTED, "steered"];
 
 /// A record as it is read: the bytes that were hashed, parsed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -524,6 +572,9 @@ impl RecordKind {
             | Self::QuarantineDecided { .. }
             | Self::GroupOpened { .. }
             | Self::GroupSettled { .. }
+            | Self::Reopened { .. }
+            | Self::Resumed { .. }
+            | Self::AbandonRequested { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }
@@ -563,12 +614,15 @@ impl RecordKind {
             | Self::UnwindStarted { .. }
             | Self::GroupOpened { .. }
             | Self::GroupSettled { .. }
+            | Self::Reopened { .. }
+            | Self::Resumed { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }
             | Self::GrantReleased { .. }
             | Self::DeadlineDenied { .. }
             | Self::CancelRequested { .. }
+            | Self::AbandonRequested { .. }
             | Self::OperatorActed { .. }
             | Self::JobConcluded { .. } => return None,
         };

@@ -1,7 +1,7 @@
 //! How a run ends: what its holder's report, or somebody else's evidence, makes of the job. Planners look at facts of one
 //! head and say what should be written there; they write nothing, and a plan is never carried to another head.
 //!
-//! The order in which an end is judged: a standing cancel, then the end's own cause. Before a restart is granted come the
+//! The order in which an end is judged: a standing abandon, a standing cancel, then the end's own cause. Before a restart is granted come the
 //! rule of `recovery`, the session's deadline, the hops, and the effects that only a person can decide; before a verdict,
 //! every effect in doubt. Whoever settles a run that is not its own takes the next
 //! epoch; the holder writes under its own. Neighbours: `recovery` (may it be restarted), `verb` (what people ask), `job`
@@ -10,16 +10,20 @@
 mod evidence;
 mod judgement;
 mod quarantine;
+mod reopening;
 mod run_end;
 mod unwinding;
 
 pub use evidence::{Evidence, plan_settlement};
-pub use judgement::{Judgement, carry_out, judge, judge_again, plan_denial, restart_by_person};
-pub use quarantine::{EFFECT_IN_DOUBT, NOT_UNWOUND};
+pub use judgement::{
+    Judgement, carry_out, continue_by_person, judge, judge_again, plan_denial, restart_by_person,
+};
+pub use quarantine::{DECLARATION_CHANGED, EFFECT_IN_DOUBT, NOT_UNWOUND, plan_changed_declaration};
+pub use reopening::reopen;
 pub use run_end::{EndDecision, EndReport, RunEnd, Unasked, plan_end, plan_success};
 pub use unwinding::{cancel, unwind_again};
 
-use quarantine::Verdict;
+use quarantine::{InsteadOf, Verdict, conclude_undoubted, quarantine_doubts};
 
 use crate::{
     id::Epoch,
@@ -28,6 +32,15 @@ use crate::{
     record::{Draft, NewValue, RecordKind},
     refusal::Refusal,
 };
+
+/// The plan of a job that somebody gave up: sealed, whatever its effects are, with nothing undone. A child that is left works
+/// for nobody: its epoch is over.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub fn abandon(facts: &JobFacts, epoch: Epoch, drafts: Vec<Draft>) -> Result<Plan, Refusal> {
+    conclude(facts, epoch, drafts, Outcome::Abandoned, None, "")
+}
 
 /// The plan that concludes a job whatever its effects are: the drafts, and the verdict after them. Whatever lease or place in
 /// the queue is left is given up, so the caller has made sure that no child is left.

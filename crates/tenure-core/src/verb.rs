@@ -1,11 +1,21 @@
 //! What people and clients ask of a job: which verb is allowed in which state, and the plans of the verbs that exist. The
 //! table answers for every verb of the product, also for those whose plan comes later, so that it is one table and not
 //! several. A plan is for one head: where the head has moved, the verb is planned again from new facts. It writes nothing.
+//! Cancelling, recovering and confirming are here, the answers to a quarantine and what ends or continues a job in their
+//! own files.
 //! Neighbours: `job` (the state alone), `settlement` (how a run ends), `plan` (what comes out).
 
+mod abandon;
 mod permission;
+mod reconcile;
+mod reopen;
+mod resume;
 
+pub use abandon::{plan_abandon, plan_unanswered_abandon};
 pub use permission::{Permission, allowed};
+pub use reconcile::{Answer, plan_reconcile};
+pub use reopen::plan_reopen;
+pub use resume::plan_resume;
 
 use crate::{
     id::Epoch,
@@ -88,14 +98,15 @@ pub fn refuse_verb(state: State, verb: Verb, permission: Permission) -> Refusal 
 }
 
 /// Plans a cancel. A living run is asked by a notice at its own epoch, which fences nobody; a job without one is sealed
-/// at once, or set aside where an effect is in doubt or would have to be undone. The first asker stands.
+/// at once, or set aside where an effect is in doubt or would have to be undone. The first asker stands, and so does an
+/// abandon.
 ///
 /// # Errors
 /// The reason is blank, the state does not allow it, or the child of the last run is not known to be gone.
 pub fn plan_cancel(facts: &JobFacts, by: Principal, why: &str) -> Result<Decision, Refusal> {
     let why = check_why(why)?;
     let next = ask(facts, Verb::Cancel)?;
-    if facts.cancel_requested.is_some() {
+    if facts.cancel_requested.is_some() || facts.abandoned().is_some() {
         return Ok(Decision::Already);
     }
     let request = Draft::bare(RecordKind::CancelRequested { by, why });
@@ -122,6 +133,7 @@ pub fn plan_recover(facts: &JobFacts, by: Principal, why: &str) -> Result<Plan, 
     let why = check_why(why)?;
     ask(facts, Verb::Recover)?;
     demand_child_gone(facts, Verb::Recover)?;
+    demand_plan(facts, Verb::Recover)?;
     let acted = operator_acted(Verb::Recover, by, why);
     settlement::restart_by_person(facts, vec![acted])
 }
@@ -173,6 +185,19 @@ fn demand_child_gone(facts: &JobFacts, verb: Verb) -> Result<(), Refusal> {
         .with_detail("epoch", lease.run_epoch)
         .with_detail("worker", &lease.worker)
         .with_next(format!("tenure confirm-gone {short} --epoch {} --why W", lease.run_epoch)))
+}
+
+/// A job without its frozen plan never started: there is nothing that a run of it could go on with.
+fn demand_plan(facts: &JobFacts, verb: Verb) -> Result<(), Refusal> {
+    if facts.plan_frozen {
+        return Ok(());
+    }
+    let short = facts.job.short();
+    let words =
+        format!("cannot {} job {short}: its journal has no frozen plan, so it never started", verb.name());
+    Err(Refusal::new(Reason::PlanMissing, words)
+        .with_detail("state", facts.state)
+        .with_next(format!("tenure abandon {short} --why W")))
 }
 
 fn refuse_confirm(facts: &JobFacts, words: &str, epoch: Option<Epoch>) -> Refusal {

@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 30] = [
+pub const METHODS: [(&str, Access); 34] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),
@@ -25,6 +25,10 @@ pub const METHODS: [(&str, Access); 30] = [
     ("tenure.v1.JobService/CancelJob", Access::Tenant(Operate)),
     ("tenure.v1.JobService/RecoverJob", Access::Tenant(Operate)),
     ("tenure.v1.JobService/ConfirmGone", Access::Tenant(Operate)),
+    ("tenure.v1.JobService/ReconcileEffect", Access::Tenant(Operate)),
+    ("tenure.v1.JobService/ReopenJob", Access::Tenant(Operate)),
+    ("tenure.v1.JobService/AbandonJob", Access::Tenant(Operate)),
+    ("tenure.v1.JobService/ResumeJob", Access::Tenant(Operate)),
     ("tenure.v1.AgentService/ApplyAgents", Access::Tenant(Administer)),
     ("tenure.v1.AgentService/ListAgents", Access::Tenant(Read)),
     ("tenure.v1.WorkerService/RegisterWorker", Access::Fleet(Work)),

@@ -36,6 +36,7 @@ pub const fn code_of(reason: Reason) -> Code {
         Reason::UnknownAgent
         | Reason::JobNotFound
         | Reason::RunNotFound
+        | Reason::EffectNotFound
         | Reason::ResultNotFound
         | Reason::BlobNotFound => Code::NotFound,
         Reason::KeyReused => Code::AlreadyExists,
@@ -43,9 +44,13 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::ValueErased
         | Reason::ChildUnaccountedFor
         | Reason::EpochMismatch
+        | Reason::DeclarationMismatch
+        | Reason::PlanMissing
+        | Reason::LimitReached
         | Reason::DeadlineReached
         | Reason::RunOver
         | Reason::EffectInDoubt
+        | Reason::EffectDecided
         | Reason::EffectMismatch
         | Reason::EffectRefused
         | Reason::CancelRequested
@@ -61,6 +66,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::PostgresNotFound
         | Reason::PostgresNotStarted
         | Reason::NotInsideRun
+        | Reason::ReplayDiverged
         | Reason::JobNotSucceeded => Code::FailedPrecondition,
         Reason::Overloaded => Code::ResourceExhausted,
         Reason::Fenced | Reason::AppendConflict | Reason::Displaced => Code::Aborted,

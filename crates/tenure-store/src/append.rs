@@ -131,7 +131,7 @@ impl Store {
 
     /// Writes groups in one statement, and tells apart in a second what it did not admit.
     async fn append_groups(&self, batch: &[Append], groups: &[Group]) -> Result<Written, StoreError> {
-        let admitted = self.write_groups(batch, groups).await?;
+        let admitted = if groups.is_empty() { Vec::new() } else { self.write_groups(batch, groups).await? };
         let (applied, refused): (Vec<_>, Vec<_>) =
             groups.iter().partition(|group| admitted.contains(&group.no));
         let mut outcomes: Vec<_> = applied
@@ -148,9 +148,6 @@ impl Store {
 
     /// Sends the statement; returns the numbers of the groups that it admitted.
     async fn write_groups(&self, batch: &[Append], groups: &[Group]) -> Result<Vec<usize>, StoreError> {
-        if groups.is_empty() {
-            return Ok(Vec::new());
-        }
         let job = JobColumns::of(batch, groups);
         let record = RecordColumns::of(batch, groups);
         let effect = EffectColumns::of(batch, groups);
@@ -210,7 +207,9 @@ impl Store {
             &effect.compensation as _,
             &effect.request as _,
             i64::from(JOB_EFFECTS_MAX),
-            &job.unwinding as _
+            &job.unwinding as _,
+            &job.declaration as _,
+            &job.requires as _
         )
         .fetch_all(&self.pool)
         .await

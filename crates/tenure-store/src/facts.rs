@@ -8,8 +8,8 @@ use tenure_core::{
     effect::{Doubts, EffectRef, StepsToUndo},
     id::{Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term},
     limits::DOUBTS_MAX,
-    plan::{JobFacts, LeaseFacts},
-    record::{Record, RecordKind},
+    plan::{AbandonNotice, JobFacts, LeaseFacts, SetAside},
+    record::{NewValue, Record, RecordKind, SaltedValue, ValueRef},
     recovery::Interruption,
 };
 use uuid::Uuid;
@@ -127,9 +127,19 @@ pub(crate) struct FactsRow {
     pub(crate) lease_released: bool,
     pub(crate) lease_term_closed: bool,
     pub(crate) lease_fencing: String,
+    pub(crate) abandon_seq: Option<i64>,
+    pub(crate) abandoned_at: Option<Stamp>,
     pub(crate) not_before: Option<Stamp>,
     pub(crate) interruption_bytes: Option<Vec<u8>>,
     pub(crate) unwinding: Option<serde_json::Value>,
+    /// The record that says why a job is set aside, where it is, and the result that is kept with it.
+    pub(crate) quarantine_bytes: Option<Vec<u8>>,
+    pub(crate) kept_result: Option<Vec<u8>>,
+    pub(crate) kept_salt: Option<Vec<u8>>,
+    /// The record that concluded it, where no result lies beside it.
+    pub(crate) kept_bytes: Option<Vec<u8>>,
+    /// A listing does not look.
+    pub(crate) plan_frozen: bool,
     /// What matters of the effects that mutate, where there are any; a listing leaves it out.
     pub(crate) effects: Option<serde_json::Value>,
     pub(crate) generation: Option<i64>,
@@ -147,6 +157,8 @@ impl FactsRow {
             unwinding: self.unwinding.take().map(|found| reader.json("unwinding", found)).transpose()?,
             lease: self.lease(reader)?,
             interruption: self.interruption(reader)?,
+            set_aside: self.take_set_aside(reader)?,
+            plan_frozen: self.plan_frozen,
             head: self.head(reader)?,
             tenant: reader.tenant(self.tenant)?,
             job: JobId(self.job),
@@ -201,7 +213,35 @@ impl FactsRow {
             term_closed: self.lease_term_closed,
             fencing: reader.fencing(self.lease_fencing.clone())?,
             granted_at: granted_at.0,
+            abandon: self.abandon(),
         }))
+    }
+
+    fn abandon(&self) -> Option<AbandonNotice> {
+        let (seq, since) = (self.abandon_seq?, self.abandoned_at?);
+        Some(AbandonNotice { seq: Seq(from_bigint(seq)), since: since.0 })
+    }
+
+    fn take_set_aside(&mut self, reader: Reader) -> Result<Option<SetAside>, StoreError> {
+        const WHAT: &str = "record of a quarantine";
+        let Some(bytes) = &self.quarantine_bytes else { return Ok(None) };
+        let kind = serde_json::from_slice::<Record>(bytes).map(|record| record.kind);
+        let (instead_of, reason, changed) = match kind {
+            Ok(RecordKind::QuarantineDecided { instead_of, reason, changed, .. }) => {
+                (instead_of, reason, changed)
+            }
+            Ok(other) => return Err(reader.unknown(WHAT, other.name().to_owned())),
+            Err(error) => return Err(reader.unknown(WHAT, error.to_string())),
+        };
+        let result = match self.kept_result.take().zip(self.kept_salt.take()) {
+            Some((value, salt)) => {
+                let length = salt.len();
+                let unknown = |_| reader.unknown("salt of a result", format!("{length} bytes"));
+                Some(NewValue::Beside(SaltedValue { value, salt: salt.try_into().map_err(unknown)? }))
+            }
+            None => self.kept_bytes.take().and_then(|bytes| find_blob(&bytes)).map(NewValue::Blob),
+        };
+        Ok(Some(SetAside { instead_of, reason, result, changed }))
     }
 
     fn interruption(&self, reader: Reader) -> Result<Option<Interruption>, StoreError> {
@@ -219,12 +259,21 @@ impl FactsRow {
     }
 }
 
+/// The result that a conclusion names, where it lies in the blob store; none: there was none, or it was erased.
+fn find_blob(concluded: &[u8]) -> Option<ValueRef> {
+    match serde_json::from_slice::<Record>(concluded).ok()?.kind {
+        RecordKind::JobConcluded { result, .. } => result.filter(ValueRef::is_blob),
+        _ => None,
+    }
+}
+
 /// The effects of a job, in JSON that the statement composes.
 #[derive(serde::Deserialize, Default)]
 struct StoredEffects {
     doubts: Vec<StoredDoubt>,
     in_doubt: u64,
     undecided: u64,
+    denied: u64,
     steps: Vec<EffectRef>,
     to_undo: u64,
     undeclared_steps: Vec<EffectRef>,
@@ -246,8 +295,9 @@ fn read_effects(found: Option<serde_json::Value>, reader: Reader) -> Result<Effe
     let mut found: StoredEffects = found.unwrap_or_default();
     let listed = found.doubts.into_iter().map(|doubt| doubt.into_doubt(reader)).collect::<Result<_, _>>()?;
     found.steps.truncate(DOUBTS_MAX);
+    let (count, undecided, denied) = (found.in_doubt, found.undecided, found.denied);
     Ok(EffectFacts {
-        doubts: Doubts { listed, count: found.in_doubt, undecided: found.undecided },
+        doubts: Doubts { listed, count, undecided, denied },
         steps: StepsToUndo {
             listed: found.steps,
             count: found.to_undo,

@@ -100,6 +100,32 @@ impl Store {
         Ok(LapsedPage { lapsed, next })
     }
 
+    /// Reads the facts of jobs that somebody gave up more than `age` ago, and whose runs have not ended; at most `limit`, the
+    /// oldest first. One that cannot be read is named in a warning.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_abandoned_leases(
+        &self,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Vec<JobFacts>, StoreError> {
+        let attempted = "listing leases of jobs that were given up";
+        let rows = query_file!("queries/leases/list_abandoned_leases.sql", to_ms(age), i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        let wanted: Vec<_> = rows
+            .into_iter()
+            .filter_map(|row| {
+                let tenant = Reader(attempted).tenant(row.tenant.clone());
+                let tenant = tenant.inspect_err(|error| warn_unreadable(&row.tenant, JobId(row.job), error));
+                Some((tenant.ok()?, JobId(row.job)))
+            })
+            .collect();
+        self.read_readable_facts(&wanted).await
+    }
+
     /// Lists the unreleased leases of a term that were granted more than `age` ago and are not among `known`, oldest
     /// first; at most `limits::LOST_GRANTS_MAX`.
     ///

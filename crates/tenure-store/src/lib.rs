@@ -52,13 +52,13 @@ pub use lease::{LapsedCursor, LapsedPage, LostGrant, RunSecret};
 pub use notification::Listener;
 pub use output::{OutputChunk, OutputStream};
 pub use partition::PartitionReport;
-pub use ready::{DueReport, OverduePage};
+pub use ready::{DueReport, NeedsPage, OverduePage};
 pub use schema::SchemaState;
 pub use settings::own_role_settings;
 pub use submission::{EagerClaim, NewJob, SubmissionKey, Submitted};
 pub use term::{
-    AttachedTerm, ClosableTerm, ClosedTerm, LapsedTerm, NewTerm, Registered, Renewal, Standing, TermRefusal,
-    WorkerRow,
+    AttachedTerm, ClosableTerm, ClosedTerm, HeldLabels, LapsedTerm, NewTerm, Registered, Renewal, Standing,
+    TermRefusal, WorkerRow,
 };
 pub use testimony::{NewTestimony, TestimonyPage, TestimonyRow};
 pub use token::TokenStored;

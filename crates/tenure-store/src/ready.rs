@@ -27,6 +27,15 @@ pub struct DueReport {
     pub now: Timestamp,
 }
 
+/// A page of the queue, and what each job needs of a worker.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NeedsPage {
+    /// The jobs, by key.
+    pub jobs: Vec<((Tenant, JobId), Vec<String>)>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<(Tenant, JobId)>,
+}
+
 /// A page of the queue, and what in it is overdue.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OverduePage {
@@ -63,6 +72,25 @@ impl Store {
         }
         let overdue = self.read_readable_facts(&wanted).await?;
         Ok(OverduePage { overdue, next: last.filter(|_| full) })
+    }
+
+    /// Reads a page of the queue (`limits::OVERDUE_PAGE_JOBS`) with what each job needs of a worker.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_needs(&self, after: Option<&(Tenant, JobId)>) -> Result<NeedsPage, StoreError> {
+        let attempted = "listing what waiting jobs need";
+        let (tenant, job) = after.map_or(("", Uuid::nil()), |(tenant, job)| (tenant.as_str(), job.0));
+        let rows = query_file!("queries/ready/list_needs.sql", tenant, job, i64::from(OVERDUE_PAGE_JOBS))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        let full = rows.len() == OVERDUE_PAGE_JOBS as usize;
+        let read = |tenant, job, requires| Ok(((Reader(attempted).tenant(tenant)?, JobId(job)), requires));
+        let jobs = rows.into_iter().map(|row| read(row.tenant, row.job, row.requires));
+        let jobs: Vec<((Tenant, JobId), Vec<String>)> = jobs.collect::<Result<_, StoreError>>()?;
+        let next = jobs.last().filter(|_| full).map(|(key, _)| key.clone());
+        Ok(NeedsPage { jobs, next })
     }
 
     /// Gives delayed jobs that are due their numbers in the queue, at most `limits::DUE_MAX_JOBS` at once. Where more are

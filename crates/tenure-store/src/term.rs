@@ -17,7 +17,7 @@ use tenure_core::{
 
 use crate::{
     Store, StoreError,
-    stored::{from_bigint, to_bigint},
+    stored::{Reader, from_bigint, to_bigint},
 };
 
 /// A worker that introduces itself.
@@ -215,7 +215,31 @@ struct TermRow {
     lapsed: bool,
 }
 
+/// What a worker whose term is open is and serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldLabels {
+    /// Whose jobs it takes.
+    pub tenants: Tenants,
+    /// Its labels.
+    pub labels: Vec<String>,
+}
+
 impl Store {
+    /// Lists the labels of every worker whose term is open.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_labels(&self) -> Result<Vec<HeldLabels>, StoreError> {
+        let attempted = "listing the labels of workers";
+        let rows = query_file!("queries/terms/list_labels.sql").fetch_all(&self.pool).await;
+        let rows = rows.map_err(StoreError::while_doing(attempted))?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(HeldLabels { tenants: Reader(attempted).tenants(&row.tenants)?, labels: row.labels })
+            })
+            .collect()
+    }
+
     /// Tells why a term may not act under an attach; nothing where it may by now.
     pub(crate) async fn explain_term(
         &self,

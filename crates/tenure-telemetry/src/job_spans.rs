@@ -88,10 +88,7 @@ impl RunSpan<'_> {
             KeyValue::new("tenure.cause", cause_word(self.cause)),
             KeyValue::new("tenure.end", self.end),
         ]);
-        let continues = match self.cause {
-            Cause::Dispatch | Cause::Unwinding { .. } => None,
-            Cause::Recovered { previous, .. } => Some(SpanId::of_run(*job, *previous)),
-        };
+        let continues = self.cause.previous().map(|previous| SpanId::of_run(*job, previous));
         FinishedSpan {
             name: "run",
             context: self.context.at(SpanId::of_run(*job, *run)),
@@ -112,6 +109,7 @@ const fn cause_word(cause: &Cause) -> &'static str {
         Cause::Dispatch => "dispatch",
         Cause::Recovered { .. } => "recovered",
         Cause::Unwinding { .. } => "unwinding",
+        Cause::Continued { .. } => "continued",
     }
 }
 

@@ -21,6 +21,7 @@ mod effect;
 mod error;
 mod group;
 mod guard;
+mod replay;
 mod step;
 mod told;
 
@@ -48,6 +49,9 @@ pub(crate) use error::{ToldError, bound_words};
 pub use group::{Group, GroupError};
 pub use guard::GuardError;
 pub(crate) use guard::HandlerGuard;
+use replay::Replay;
+pub use replay::ReplayError;
 pub use step::StepError;
 pub(crate) use step::Steps;
+pub use tenure_core::replay::{Divergence as ReplayDivergence, Report as ReplayReport};
 pub(crate) use told::EarlierRuns;

@@ -49,6 +49,11 @@ pub enum StartError {
     /// The guardian of a worker with handlers.
     #[error(transparent)]
     Guard(#[from] GuardError),
+    /// A replay was asked for, which takes no work.
+    #[error(
+        "this program was started for a replay and would take work: call `replay_if_asked` on its handlers before it starts them"
+    )]
+    ReplayAsked,
 }
 
 /// Starts workers: for agents with commands by [`Worker::start`], for agents that are functions of this program by

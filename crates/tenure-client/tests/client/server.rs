@@ -328,6 +328,34 @@ impl service::JobService for Service {
         Err(Status::unimplemented("not in this script"))
     }
 
+    async fn reconcile_effect(
+        &self,
+        _request: Request<v1::ReconcileEffectRequest>,
+    ) -> Result<Response<v1::ReconcileEffectResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn reopen_job(
+        &self,
+        _request: Request<v1::ReopenJobRequest>,
+    ) -> Result<Response<v1::ReopenJobResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn abandon_job(
+        &self,
+        _request: Request<v1::AbandonJobRequest>,
+    ) -> Result<Response<v1::AbandonJobResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn resume_job(
+        &self,
+        _request: Request<v1::ResumeJobRequest>,
+    ) -> Result<Response<v1::ResumeJobResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
     async fn cancel_job(
         &self,
         _request: Request<v1::CancelJobRequest>,

@@ -149,8 +149,8 @@ impl RunMemory {
             return;
         }
         if self.notices == Notices::Unknown {
-            let seq = facts.unanswered_cancel();
-            self.notices = Notices::Last(seq.map(|seq| StandingNotice { seq, kind: "cancel_requested" }));
+            let standing = facts.standing_notice();
+            self.notices = Notices::Last(standing.map(|(seq, kind)| StandingNotice { seq, kind }));
         }
         // An unwinding run is no success, whatever its end: that is decided from facts.
         let is_forward = facts.phase() == Phase::Forward;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tenure_core::{
-    plan::{JobFacts, ReadyChange},
+    plan::{JobFacts, LeaseChange, ReadyChange},
     record::NOTICE_KINDS,
 };
 use tenure_store::{Append, AppendOutcome, StoreError};
@@ -166,7 +166,10 @@ impl Lane {
 
     fn advance_memory(&mut self, key: &JobKey, append: &Append) {
         let (Some(last), Some(head)) = (append.records.last(), last_head(&append.records)) else { return };
-        let over = append.changes.lease != tenure_core::plan::LeaseChange::Keep;
+        let over = match append.changes.lease {
+            LeaseChange::Keep | LeaseChange::NoteAbandon => false,
+            LeaseChange::Release | LeaseChange::Delete => true,
+        };
         let Some(memory) = self.memories.recall_mut(key).filter(|memory| !over && memory.epoch == last.epoch)
         else {
             return self.memories.forget(key);

@@ -272,6 +272,7 @@ fn running_facts(run: &RunRef) -> JobFacts {
         term_closed: false,
         fencing: Fencing::Kernel,
         granted_at: Timestamp::UNIX_EPOCH,
+        abandon: None,
     };
     let recovery = RecoveryPolicy {
         policy: Policy::Automatic,
@@ -297,6 +298,8 @@ fn running_facts(run: &RunRef) -> JobFacts {
         hops_left: 16,
         cancel_requested: None,
         interruption: None,
+        set_aside: None,
+        plan_frozen: true,
         doubts: Doubts::default(),
         steps: StepsToUndo::default(),
         landed: 0,

@@ -1,4 +1,4 @@
-//! `JobService`: submitting, reading, watching, cancelling, recovering. It finds out who asks and which job is meant, asks
+//! `JobService`: submitting, reading, watching, and what people ask of jobs. It finds out who asks and which job is meant, asks
 //! the core through a lane where something is to be decided, and tells what came of it. Neighbours: `submission` stores
 //! jobs, lanes decide, the streams follow.
 
@@ -7,7 +7,7 @@ use tenure_core::{
     plan::{Decision, JobFacts},
     reason::Reason,
     refusal::Refusal,
-    verb::{plan_cancel, plan_confirm_gone, plan_recover},
+    verb::{plan_abandon, plan_cancel, plan_confirm_gone, plan_recover, plan_reopen, plan_resume},
 };
 use tenure_proto::{
     convert::require,
@@ -17,6 +17,7 @@ use tenure_store::JobRow;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
+    accepted::read_accepted,
     blobs::{get_blob, put_input, write_result},
     call::{answer, answer_at_length, open, read_limit},
     caller::Caller,
@@ -24,9 +25,11 @@ use super::{
     erasure::erase_job,
     find_job::find_job,
     followers::{Reader, Stream, StreamEnd},
+    intact::demand_intact,
     job_request::{check_batch, read_filter, read_wish, write_item},
     job_view::{write_job, write_record},
     output_stream::send_output,
+    reconcile::reconcile_effect,
     record_stream::watch_records,
 };
 use crate::{
@@ -354,6 +357,70 @@ impl JobService for Jobs {
         answer(async {
             let (job, _) = self.act(&caller, &job, Box::new(planner)).await?;
             Ok(v1::ConfirmGoneResponse { job: Some(job) })
+        })
+        .await
+    }
+
+    async fn reconcile_effect(
+        &self,
+        request: Request<v1::ReconcileEffectRequest>,
+    ) -> Result<Response<v1::ReconcileEffectResponse>, Status> {
+        let (caller, request): (Caller, _) = open(request)?;
+        answer(async {
+            let job = reconcile_effect(&self.parts, &caller, request).await?;
+            Ok(v1::ReconcileEffectResponse { job: Some(self.read_again(&caller, job).await?) })
+        })
+        .await
+    }
+
+    async fn reopen_job(
+        &self,
+        request: Request<v1::ReopenJobRequest>,
+    ) -> Result<Response<v1::ReopenJobResponse>, Status> {
+        let (caller, request): (Caller, _) = open(request)?;
+        answer(async {
+            let v1::ReopenJobRequest { job: named, why, accept_declaration } = request;
+            let row = self.find(&caller, &named).await?;
+            demand_intact(&self.parts, &row).await?;
+            let accepted = match accept_declaration {
+                Some(digest) => Some(read_accepted(&self.parts, &row, &digest).await?),
+                None => None,
+            };
+            let by = caller.principal.clone();
+            let planner = move |facts: &JobFacts| {
+                plan_reopen(facts, by.clone(), &why, accepted.as_ref()).map(Decision::Write)
+            };
+            let (job, _) = self.act(&caller, &named, Box::new(planner)).await?;
+            Ok(v1::ReopenJobResponse { job: Some(job) })
+        })
+        .await
+    }
+
+    async fn abandon_job(
+        &self,
+        request: Request<v1::AbandonJobRequest>,
+    ) -> Result<Response<v1::AbandonJobResponse>, Status> {
+        let (caller, v1::AbandonJobRequest { job, why }): (Caller, _) = open(request)?;
+        let by = caller.principal.clone();
+        let planner = move |facts: &JobFacts| plan_abandon(facts, by.clone(), &why);
+        answer(async {
+            let (job, decided) = self.act(&caller, &job, Box::new(planner)).await?;
+            Ok(v1::AbandonJobResponse { job: Some(job), already_requested: decided.written.is_none() })
+        })
+        .await
+    }
+
+    async fn resume_job(
+        &self,
+        request: Request<v1::ResumeJobRequest>,
+    ) -> Result<Response<v1::ResumeJobResponse>, Status> {
+        let (caller, v1::ResumeJobRequest { job, why }): (Caller, _) = open(request)?;
+        let by = caller.principal.clone();
+        let planner = move |facts: &JobFacts| plan_resume(facts, by.clone(), &why).map(Decision::Write);
+        answer(async {
+            demand_intact(&self.parts, &self.find(&caller, &job).await?).await?;
+            let (job, _) = self.act(&caller, &job, Box::new(planner)).await?;
+            Ok(v1::ResumeJobResponse { job: Some(job) })
         })
         .await
     }

@@ -28,6 +28,7 @@ pub(crate) fn write_job(row: JobRow) -> v1::Job {
         attempt: row.attempts.saturating_add(row.losses).saturating_add(1),
         losses: row.losses,
         cancel_requested: row.cancel_requested.is_some() && !row.state.is_sealed(),
+        abandon_requested: row.lease.as_ref().is_some_and(|lease| lease.abandon.is_some()),
         holder: row.lease.map(write_holder),
         labels: row.labels.into_iter().collect(),
         head_seq: row.head.seq.0,
@@ -40,7 +41,9 @@ pub(crate) fn write_job(row: JobRow) -> v1::Job {
 
 fn next_commands(row: &JobRow) -> Vec<String> {
     let unaccounted = row.lease.as_ref().filter(|lease| !lease.live).map(|lease| lease.run_epoch);
-    tenure_core::job::next_commands(row.job, row.state, unaccounted, row.cancel_requested.is_some())
+    let asked =
+        row.cancel_requested.is_some() || row.lease.as_ref().is_some_and(|lease| lease.abandon.is_some());
+    tenure_core::job::next_commands(row.job, row.state, unaccounted, asked)
 }
 
 fn write_holder(lease: LeaseFacts) -> v1::Holder {

@@ -24,6 +24,9 @@ mod resend;
 
 mod effect;
 
+mod answers;
+mod changed;
+
 mod cancel;
 
 mod recovery;

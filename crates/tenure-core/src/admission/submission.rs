@@ -197,7 +197,8 @@ pub fn admit_submission(
 }
 
 /// What its agent says, and for a handler its version.
-fn list_requirements(agent: &AgentName, declaration: &Declaration) -> Vec<String> {
+#[must_use]
+pub fn list_requirements(agent: &AgentName, declaration: &Declaration) -> Vec<String> {
     let mut requires = declaration.requires();
     requires.extend(declaration.handler().map(|version| handler_label(agent, &version)));
     requires

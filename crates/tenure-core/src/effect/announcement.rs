@@ -74,7 +74,7 @@ impl Outcome {
     }
 
     /// The outcome as a sentence goes on with it.
-    pub(super) const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Open => "has no outcome",
             Self::Done => "was done",

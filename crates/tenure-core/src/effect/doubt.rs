@@ -23,6 +23,8 @@ pub struct Doubts {
     pub count: u64,
     /// How many of all can be settled by nobody but a person.
     pub undecided: u64,
+    /// How many others are known, from somebody who looked, not to have happened, and were not announced again since.
+    pub denied: u64,
 }
 
 /// The steps that are to be undone where a job is unwound: mutating effects that took effect, after the last pivot, whose

@@ -69,3 +69,17 @@ fn which_commands_go_on_from_every_state() {
     table.push_str(&format!("running, cancel requested: {}\n", commands.join(" | ")));
     insta::assert_snapshot!(table);
 }
+
+#[test]
+fn the_answers_to_a_doubt_are_commands_that_a_shell_takes_whatever_the_key_is() {
+    let commands = |key: &str| answer_commands(crate::factory::job_id(), &key.parse().unwrap());
+    assert_eq!(
+        commands("git/push"),
+        [
+            "tenure reconcile …9f3c21 git/push --done VALUE --why W",
+            "tenure reconcile …9f3c21 git/push --not-done --why W"
+        ]
+    );
+    assert_eq!(commands("it's $HOME")[1], r"tenure reconcile …9f3c21 'it'\''s $HOME' --not-done --why W");
+    assert_eq!(commands("--done")[1], "tenure reconcile …9f3c21 --not-done --why W -- --done");
+}

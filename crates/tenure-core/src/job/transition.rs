@@ -63,16 +63,18 @@ const fn after_interruption(state: State) -> Option<State> {
     }
 }
 
+/// What stopped or was set aside becomes ready only because a person had it go on.
 const fn after_readying(state: State) -> Option<State> {
     match state {
-        State::Running | State::Interrupted => Some(State::Ready),
-        State::Ready
-        | State::Suspended
-        | State::Succeeded
+        State::Running
+        | State::Interrupted
         | State::Failed
         | State::Exhausted
         | State::Withheld
-        | State::Quarantined
+        | State::Quarantined => Some(State::Ready),
+        State::Ready
+        | State::Suspended
+        | State::Succeeded
         | State::Cancelled
         | State::Abandoned
         | State::Expired => None,
@@ -128,7 +130,8 @@ const fn after_unwinding(state: State) -> Option<State> {
     }
 }
 
-/// Which verdicts a state admits. Only a run can succeed; only retention lets something expire; what waits can still meet
+/// Which verdicts a state admits. Only a run can succeed, at once or once the doubts that kept it from that are answered;
+/// only retention lets something expire; what waits can still meet
 /// its deadline; a settlement can find an interrupted job out of attempts, or in doubt; a cancel can find a doubt, or what
 /// it cannot undo, in whatever it is asked about; what was set aside is judged again once the doubt is answered.
 const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
@@ -168,8 +171,13 @@ const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
             | Outcome::Expired => false,
         },
         State::Quarantined => match outcome {
-            Outcome::Failed | Outcome::Quarantined | Outcome::Cancelled | Outcome::Abandoned => true,
-            Outcome::Succeeded | Outcome::Exhausted | Outcome::Withheld | Outcome::Expired => false,
+            Outcome::Succeeded
+            | Outcome::Failed
+            | Outcome::Exhausted
+            | Outcome::Quarantined
+            | Outcome::Cancelled
+            | Outcome::Abandoned => true,
+            Outcome::Withheld | Outcome::Expired => false,
         },
         State::Succeeded | State::Cancelled | State::Abandoned | State::Expired => false,
     };

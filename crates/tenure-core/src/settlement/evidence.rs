@@ -13,7 +13,7 @@ use crate::{
     recovery::{Child, GoneProof, Interruption},
     refusal::Refusal,
     settlement::{
-        RunEnd, cancel, carry_out, judge, judge_again,
+        RunEnd, abandon, cancel, carry_out, judge, judge_again,
         judgement::pause_for,
         next_epoch,
         run_end::{fail_for_good, find_final_failure},
@@ -88,7 +88,7 @@ fn settle_reported(
     if healthy {
         return interrupt(facts, gone, &Interruption::WorkerLost, Child::Gone, true);
     }
-    let is_forward = facts.cancel_requested.is_none() && facts.unwinding.is_none();
+    let is_forward = facts.standing_notice().is_none() && facts.unwinding.is_none();
     match find_final_failure(facts, &end).filter(|_| is_forward) {
         Some(why) => fail_for_good(facts, next_epoch(facts), gone, &why),
         None => interrupt(facts, gone, &end.interruption(), Child::Gone, false),
@@ -107,6 +107,9 @@ fn settle_disowned(facts: &JobFacts, lease: &LeaseFacts, records: &[Record]) -> 
         of_epoch: lease.run_epoch,
         reason: format!("worker {} does not hold it", lease.worker),
     });
+    if facts.abandoned().is_some() {
+        return abandon(facts, epoch, vec![released]);
+    }
     if facts.unanswered_cancel().is_some() {
         return cancel(facts, epoch, vec![released]);
     }

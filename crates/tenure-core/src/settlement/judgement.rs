@@ -16,8 +16,8 @@ use crate::{
     recovery::{self, Child, Denial, Interruption, Pays, Restart},
     refusal::Refusal,
     settlement::{
-        cancel, conclude, next_epoch,
-        quarantine::quarantine_doubts,
+        abandon, cancel, conclude, next_epoch,
+        quarantine::{InsteadOf, quarantine_doubts},
         run_epoch,
         unwinding::{conclude_unwound, fail, give_up, judge_unwinding},
     },
@@ -35,50 +35,64 @@ pub enum Judgement {
     OutOfAttempts(Denial),
     /// A limit is used up, and refuses another run: the deadline, the hops.
     Exhausted(RunRefusal, &'static str),
+    /// Somebody gave it up.
+    Abandoned,
     /// A cancel stands.
     Cancelled,
     /// Effects are in doubt that another run could not settle, or that a verdict would have to leave; what it would have
-    /// become.
-    Quarantined(State),
+    /// become, and why, as a stable word.
+    Quarantined(State, Option<&'static str>),
     /// Its undoing is over: it gets the verdict that it was unwound for.
     Unwound,
     /// Its undoing goes no further without a person.
     NotUnwound,
 }
 
-/// Judges an interruption: a standing cancel (once the child is gone), the rule of recovery, the deadline, the hops, the
+/// Judges an interruption: a standing abandon, a standing cancel (once the child is gone), the rule of recovery, the deadline, the hops, the
 /// effects in doubt. `healthy` says that the child was well when its worker was lost, so that the restart is a loss and no
 /// attempt.
 #[must_use]
 pub fn judge(facts: &JobFacts, interruption: &Interruption, child: Child, healthy: bool) -> Judgement {
-    weigh_doubts(facts, child, judge_run(facts, interruption, child, healthy))
+    weigh_doubts(facts, interruption, child, judge_run(facts, interruption, child, healthy))
 }
 
 /// What only a person can decide is not left to another run, nor to a policy that would be asked later; a doubt of any kind
 /// does not go with a failure. While the child may live, its effects may still get an outcome, and the job is judged again.
-fn weigh_doubts(facts: &JobFacts, child: Child, judgement: Judgement) -> Judgement {
+fn weigh_doubts(
+    facts: &JobFacts,
+    interruption: &Interruption,
+    child: Child,
+    judgement: Judgement,
+) -> Judgement {
     let undecided = facts.doubts.undecided > 0;
-    let instead_of = match &judgement {
-        Judgement::Restart(_) if undecided => State::Ready,
-        Judgement::Denied(_) if undecided => State::Interrupted,
-        Judgement::Exhausted(..) if undecided => State::Exhausted,
-        Judgement::OutOfAttempts(_) if !facts.doubts.is_empty() => State::Failed,
+    let (instead_of, reason) = match &judgement {
+        Judgement::Restart(_) if undecided => (State::Ready, None),
+        Judgement::Denied(_) if undecided => (State::Interrupted, None),
+        Judgement::Exhausted(_, limit) if undecided => (State::Exhausted, Some(*limit)),
+        Judgement::OutOfAttempts(..) if !facts.doubts.is_empty() => {
+            (State::Failed, Some(interruption.failure_reason()))
+        }
         Judgement::Restart(_)
         | Judgement::Denied(_)
         | Judgement::Exhausted(..)
         | Judgement::OutOfAttempts(_)
+        | Judgement::Abandoned
         | Judgement::Cancelled
-        | Judgement::Quarantined(_)
+        | Judgement::Quarantined(..)
         | Judgement::Unwound
         | Judgement::NotUnwound => return judgement,
     };
     match child {
-        Child::Gone => Judgement::Quarantined(instead_of),
+        Child::Gone => Judgement::Quarantined(instead_of, reason),
         Child::Unknown => judgement,
     }
 }
 
 fn judge_run(facts: &JobFacts, interruption: &Interruption, child: Child, healthy: bool) -> Judgement {
+    // Nobody else will work on it, so nothing is waited for.
+    if facts.abandoned().is_some() {
+        return Judgement::Abandoned;
+    }
     if facts.unwinding.is_some() {
         return judge_unwinding(facts, interruption, child, healthy);
     }
@@ -117,7 +131,8 @@ fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
 
 /// What becomes of a job whose run ended at the session's deadline; none: by the database's clock it is not reached.
 pub(super) fn judge_deadline(facts: &JobFacts) -> Option<Judgement> {
-    ask_admission(facts, Pays::Nothing).map(|judgement| weigh_doubts(facts, Child::Gone, judgement))
+    let weigh = |judgement| weigh_doubts(facts, &Interruption::LostContact, Child::Gone, judgement);
+    ask_admission(facts, Pays::Nothing).map(weigh)
 }
 
 /// The plan of such a judgement: nothing was interrupted, and nothing else is to be said.
@@ -207,8 +222,9 @@ pub fn carry_out(
         Judgement::Denied(_)
         | Judgement::OutOfAttempts(_)
         | Judgement::Exhausted(..)
+        | Judgement::Abandoned
         | Judgement::Cancelled
-        | Judgement::Quarantined(_)
+        | Judgement::Quarantined(..)
         | Judgement::Unwound
         | Judgement::NotUnwound => None,
     };
@@ -221,12 +237,17 @@ pub fn carry_out(
 }
 
 /// Judges an interrupted job again, now that the child is known to be gone (the drafts say how). A restart that is granted
-/// now repeats the interruption with it, so that the journal says what the next run draws on.
+/// now repeats the interruption with it, so that the journal says what the next run draws on. A job that is set aside
+/// stays so: only a person has it judged again.
 ///
 /// # Errors
 /// The job's state does not admit what follows.
 pub fn judge_again(facts: &JobFacts, drafts: Vec<Draft>, healthy: bool) -> Result<Plan, Refusal> {
     let (epoch, interruption) = (next_epoch(facts), last_interruption(facts));
+    if facts.state == State::Quarantined {
+        let changes = Changes { lease: LeaseChange::Delete, ..Changes::default() };
+        return Ok(Plan { epoch, drafts, changes });
+    }
     let judgement = judge(facts, &interruption, Child::Gone, healthy);
     if let Judgement::Restart(_) = judgement {
         carry_out(facts, epoch, drafts, &interruption, judgement, LeaseChange::Delete)
@@ -244,8 +265,27 @@ pub fn restart_by_person(facts: &JobFacts, drafts: Vec<Draft>) -> Result<Plan, R
     let (epoch, interruption) = (next_epoch(facts), last_interruption(facts));
     let granted = || Judgement::Restart(grant_restart(facts, Pays::Nothing, None));
     let judgement = ask_admission(facts, Pays::Nothing).unwrap_or_else(granted);
-    let judgement = weigh_doubts(facts, Child::Gone, judgement);
+    let judgement = weigh_doubts(facts, &interruption, Child::Gone, judgement);
     follow(facts, epoch, drafts, &interruption, judgement, LeaseChange::Keep)
+}
+
+/// The plan of a job that a person has go on after it had come to an end or was set aside; the drafts say who and why. Its
+/// next run draws on this, and the limits that stand against it conclude the job.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub fn continue_by_person(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    pays: Pays,
+    cause: impl FnOnce(u32) -> Cause,
+) -> Result<Plan, Refusal> {
+    if let Some(Judgement::Exhausted(refusal, limit)) = ask_admission(facts, pays) {
+        return exhaust(facts, epoch, drafts, &refusal, limit, &refusal.to_string());
+    }
+    let restart = grant_restart(facts, pays, None);
+    queue(facts, epoch, drafts, cause(restart.attempt), restart, LeaseChange::Keep)
 }
 
 /// Why the last run was interrupted. A journal that does not say so knows no more than that sight of it was lost.
@@ -274,8 +314,12 @@ fn follow(
             let detail = format!("{}, and {refusal}", interruption.sentence());
             exhaust(facts, epoch, drafts, &refusal, limit, &detail)
         }
+        Judgement::Abandoned => abandon(facts, epoch, drafts),
         Judgement::Cancelled => cancel(facts, epoch, drafts),
-        Judgement::Quarantined(instead_of) => quarantine_doubts(facts, epoch, drafts, instead_of, None),
+        Judgement::Quarantined(state, reason) => {
+            let instead_of = InsteadOf { state, reason: reason.map(str::to_owned), result: None };
+            quarantine_doubts(facts, epoch, drafts, instead_of)
+        }
         Judgement::Unwound => conclude_unwound(facts, unwinding_of(facts), epoch, drafts),
         Judgement::NotUnwound => give_up(facts, unwinding_of(facts), epoch, drafts, None),
     }
@@ -315,6 +359,23 @@ fn make_ready(
     restart: Restart,
     lease: LeaseChange,
 ) -> Result<Plan, Refusal> {
+    let attempt = restart.attempt;
+    let cause = match &facts.unwinding {
+        Some(unwinding) => Cause::Unwinding { instead_of: unwinding.state(), attempt },
+        None => Cause::Recovered { previous: facts.run, interruption: interruption.clone(), attempt },
+    };
+    queue(facts, epoch, drafts, cause, restart, lease)
+}
+
+/// The job waits for a run of this cause.
+fn queue(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    cause: Cause,
+    restart: Restart,
+    lease: LeaseChange,
+) -> Result<Plan, Refusal> {
     let state = job::apply(facts.state, Event::Readied)?;
     let (attempts, losses, hops) = match restart.pays {
         Pays::Attempt if facts.unwinding.is_some() => (1, 0, 0),
@@ -330,11 +391,6 @@ fn make_ready(
         losses: Some(facts.losses.saturating_add(losses)),
         hops_left: Some(facts.hops_left.saturating_sub(hops)),
         ..JobChange::default()
-    };
-    let attempt = restart.attempt;
-    let cause = match &facts.unwinding {
-        Some(unwinding) => Cause::Unwinding { instead_of: unwinding.state(), attempt },
-        None => Cause::Recovered { previous: facts.run, interruption: interruption.clone(), attempt },
     };
     let ready = ReadyChange::Insert { cause, not_before: restart.not_before };
     Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready } })

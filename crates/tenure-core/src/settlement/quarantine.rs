@@ -5,10 +5,10 @@
 
 use crate::{
     effect::{EffectKey, EffectRef},
-    id::Epoch,
+    id::{Digest, Epoch},
     job::{self, Event, Outcome, State},
-    plan::{JobFacts, Plan},
-    record::{Draft, NewValue, RecordKind},
+    plan::{Decision, JobFacts, Plan},
+    record::{ChangedDeclaration, Draft, NewValue, RecordKind},
     refusal::Refusal,
     settlement::{conclude_with, unwinding::give_up},
     unwinding::Unwinding,
@@ -18,6 +18,9 @@ use crate::{
 pub const EFFECT_IN_DOUBT: &str = "effect_in_doubt";
 /// The reason of a job that is set aside because what took effect was not undone.
 pub const NOT_UNWOUND: &str = "not_unwound";
+
+/// The reason of a job that is set aside because nothing carries out its declaration any more.
+pub const DECLARATION_CHANGED: &str = "declaration_changed";
 
 /// A verdict about a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,8 +52,9 @@ pub(super) fn conclude_undoubted(
     if facts.doubts.is_empty() {
         return conclude_with(facts, epoch, drafts, verdict);
     }
-    let instead_of = job::apply(facts.state, Event::Concluded(verdict.outcome))?;
-    quarantine_doubts(facts, epoch, drafts, instead_of, verdict.result)
+    let state = job::apply(facts.state, Event::Concluded(verdict.outcome))?;
+    let instead_of = InsteadOf { state, reason: verdict.reason.map(str::to_owned), result: verdict.result };
+    quarantine_doubts(facts, epoch, drafts, instead_of)
 }
 
 /// The plan of a job that is set aside because something that took effect was not undone; the effects are those that a
@@ -64,10 +68,12 @@ pub(super) fn set_aside_not_unwound(
     why: &str,
 ) -> Result<Plan, Refusal> {
     let keys = name_keys(effects.iter().map(|step| &step.key), count);
-    let instead_of = unwinding.state();
-    let detail =
-        format!("it would have become {instead_of}, and what took effect was not undone: {keys}; {why}");
-    let aside = Aside { effects, count, instead_of, reason: NOT_UNWOUND, detail: &detail, result: None };
+    let state = unwinding.state();
+    let detail = format!("it would have become {state}, and what took effect was not undone: {keys}; {why}");
+    let because = unwinding.failure().map(|(reason, _)| reason.to_owned());
+    let instead_of = InsteadOf { state, reason: because, result: None };
+    let (reason, changed) = (NOT_UNWOUND, None);
+    let aside = Aside { effects, count, instead_of, reason, detail: &detail, changed };
     let mut plan = set_aside(facts, epoch, drafts, aside)?;
     if let Some(job) = &mut plan.changes.job {
         job.unwinding = Some(unwinding.clone());
@@ -75,40 +81,94 @@ pub(super) fn set_aside_not_unwound(
     Ok(plan)
 }
 
+/// The plan of a ready job whose declaration nothing carries out any more: it is set aside, and the record names both
+/// declarations. A job that is no longer ready is `Already`.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub fn plan_changed_declaration(
+    facts: &JobFacts,
+    present: Option<Digest>,
+    why: &str,
+) -> Result<Decision, Refusal> {
+    if facts.state != State::Ready {
+        return Ok(Decision::Already);
+    }
+    let (admitted, short) = (facts.declaration, facts.job.short());
+    let goes_on = match present {
+        Some(present) => format!(
+            "; the present one of agent {} is {present}. Bring the old one back and reopen the job, or have it go on under the \
+             present one: tenure reopen {short} --accept-declaration {present} --why W",
+            facts.agent
+        ),
+        None => {
+            format!("; agent {} has none at present. Bring the old one back and reopen the job", facts.agent)
+        }
+    };
+    let detail = format!("it was admitted under declaration {admitted}, {why}{goes_on}");
+    let aside = Aside {
+        effects: Vec::new(),
+        count: 0,
+        instead_of: InsteadOf::of(State::Ready),
+        reason: DECLARATION_CHANGED,
+        detail: &detail,
+        changed: Some(ChangedDeclaration { admitted, present }),
+    };
+    set_aside(facts, facts.head_epoch, Vec::new(), aside).map(Decision::Write)
+}
+
 /// The plan of a job that is set aside because of the effects that are in doubt.
 pub(super) fn quarantine_doubts(
     facts: &JobFacts,
     epoch: Epoch,
     drafts: Vec<Draft>,
-    instead_of: State,
-    result: Option<NewValue>,
+    instead_of: InsteadOf,
 ) -> Result<Plan, Refusal> {
     if let Some(unwinding) = &facts.unwinding {
         return give_up(facts, unwinding, epoch, drafts, None);
     }
     let doubts = &facts.doubts;
     let keys = name_keys(doubts.listed.iter().map(|doubt| &doubt.key), doubts.count);
-    let detail =
-        format!("nobody knows whether these effects happened: {keys}; it would have become {instead_of}");
+    let detail = format!(
+        "nobody knows whether these effects happened: {keys}; it would have become {}",
+        instead_of.state
+    );
     let aside = Aside {
         effects: doubts.listed.iter().map(crate::effect::Doubt::to_ref).collect(),
         count: doubts.count,
         instead_of,
         reason: EFFECT_IN_DOUBT,
         detail: &detail,
-        result,
+        changed: None,
     };
     set_aside(facts, epoch, drafts, aside)
+}
+
+/// What a job that is set aside would have become.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct InsteadOf {
+    pub(super) state: State,
+    /// Why, as a stable word.
+    pub(super) reason: Option<String>,
+    /// What the run left as its result.
+    pub(super) result: Option<NewValue>,
+}
+
+impl InsteadOf {
+    /// It would have become this, and nothing is to be said about it.
+    pub(super) const fn of(state: State) -> Self {
+        Self { state, reason: None, result: None }
+    }
 }
 
 /// Why a job is set aside.
 struct Aside<'a> {
     effects: Vec<EffectRef>,
     count: u64,
-    instead_of: State,
+    instead_of: InsteadOf,
     reason: &'a str,
     detail: &'a str,
-    result: Option<NewValue>,
+    changed: Option<ChangedDeclaration>,
 }
 
 fn set_aside(
@@ -117,8 +177,15 @@ fn set_aside(
     mut drafts: Vec<Draft>,
     aside: Aside<'_>,
 ) -> Result<Plan, Refusal> {
-    let Aside { effects, count, instead_of, reason, detail, result } = aside;
-    drafts.push(Draft::bare(RecordKind::QuarantineDecided { effects, count, instead_of }));
+    let Aside { effects, count, instead_of, reason, detail, changed } = aside;
+    let InsteadOf { state: instead_of, reason: instead_reason, result } = instead_of;
+    drafts.push(Draft::bare(RecordKind::QuarantineDecided {
+        effects,
+        count,
+        instead_of,
+        reason: instead_reason,
+        changed,
+    }));
     let verdict = Verdict { outcome: Outcome::Quarantined, reason: Some(reason), detail, result };
     conclude_with(facts, epoch, drafts, verdict)
 }

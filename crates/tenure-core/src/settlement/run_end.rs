@@ -10,9 +10,9 @@ use crate::{
     recovery::{Child, GoneProof, Interruption},
     refusal::Refusal,
     settlement::{
-        cancel, carry_out, draft_conclusion, judge,
+        InsteadOf, abandon, cancel, carry_out, draft_conclusion, judge,
         judgement::{conclude_at_limit, judge_deadline},
-        quarantine::quarantine_doubts,
+        quarantine_doubts,
         unwinding::{fail, settle_unwinding},
     },
 };
@@ -129,8 +129,8 @@ pub fn plan_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<En
         let held_by = live.map(|lease| lease.worker.clone());
         return Ok(EndDecision::Fenced { held_by, epoch: facts.head_epoch });
     }
-    if let Some(seq) = facts.unanswered_cancel().filter(|seq| *seq > report.last_notice) {
-        return Ok(EndDecision::Notice { seq, kind: "cancel_requested" });
+    if let Some((seq, kind)) = facts.standing_notice().filter(|(seq, _)| *seq > report.last_notice) {
+        return Ok(EndDecision::Notice { seq, kind });
     }
     let output_chunks = report.output_chunks;
     let mut plan = settle_end(facts, report, by)?;
@@ -170,6 +170,9 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
     let epoch = report.epoch;
     let proof = proof_of(&report.end);
     let gone = Draft::bare(RecordKind::ChildGone { of_epoch: epoch, proof, by });
+    if facts.abandoned().is_some() {
+        return abandon(facts, epoch, vec![gone]);
+    }
     if let Some(unwinding) = &facts.unwinding {
         return settle_unwinding(facts, unwinding, epoch, vec![gone], report.end);
     }
@@ -181,7 +184,8 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
         RunEnd::ExitCode(0) => {
             let mut drafts = vec![gone];
             drafts.extend(warn_unasked(report.unasked));
-            return quarantine_doubts(facts, epoch, drafts, State::Succeeded, report.result);
+            let instead_of = InsteadOf { state: State::Succeeded, reason: None, result: report.result };
+            return quarantine_doubts(facts, epoch, drafts, instead_of);
         }
         RunEnd::DeadlineReached => {
             if let Some(judgement) = judge_deadline(facts) {

@@ -532,3 +532,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_abandon_goes_before_a_cancel_and_before_every_end_and_needs_no_proof_that_the_child_is_gone() {
+    let notice = crate::plan::AbandonNotice { seq: Seq(7), since: second(30) };
+    let lease = LeaseFacts { abandon: Some(notice), fencing: Fencing::None, term_closed: true, ..lease() };
+    let asked = JobFacts { lease: Some(lease), cancel_requested: Some(Seq(6)), ..running() };
+    for how in every_end() {
+        let unseen = plan_end(&asked, EndReport { last_notice: Seq(6), ..report(how.clone()) }, fleet());
+        assert_eq!(unseen, Ok(EndDecision::Notice { seq: Seq(7), kind: "abandon_requested" }), "{how:?}");
+        let seen = EndReport { last_notice: Seq(7), ..report(how.clone()) };
+        let Ok(EndDecision::Write(plan)) = plan_end(&asked, seen, fleet()) else { panic!("{how:?}") };
+        assert_eq!(kinds(&plan), ["child_gone", "job_concluded"], "{how:?}");
+        assert_eq!(job(&plan).state, Some(State::Abandoned), "{how:?}");
+        let plan = settle(&asked, Evidence::GuardianReport { end: how.clone(), healthy: false });
+        assert_eq!(job(&plan).state, Some(State::Abandoned), "{how:?}");
+    }
+    let plan = settle(&asked, Evidence::TermLapsed);
+    assert_eq!((job(&plan).state, plan.changes.lease), (Some(State::Abandoned), LeaseChange::Delete));
+    let records = journal_of(vec![run_started(Cause::Dispatch)]);
+    let plan = settle(&asked, Evidence::NotMine { records });
+    assert_eq!(job(&plan).state, Some(State::Abandoned));
+}

@@ -19,7 +19,7 @@ use crate::{
     settlement::{
         carry_out, conclude_with, judge,
         judgement::{Judgement, grant_restart},
-        quarantine::{Verdict, conclude_undoubted, quarantine_doubts, set_aside_not_unwound},
+        quarantine::{InsteadOf, Verdict, conclude_undoubted, quarantine_doubts, set_aside_not_unwound},
         run_end::RunEnd,
     },
     unwinding::Unwinding,
@@ -64,7 +64,7 @@ pub fn unwind_again(facts: &JobFacts, epoch: Epoch, drafts: Vec<Draft>) -> Optio
 fn unwind(facts: &JobFacts, epoch: Epoch, drafts: Vec<Draft>, unwinding: Unwinding) -> Result<Plan, Refusal> {
     let undoing_in_doubt = facts.unwinding.is_some() && facts.doubts.undecided == 0;
     if !facts.doubts.is_empty() && !undoing_in_doubt {
-        return quarantine_doubts(facts, epoch, drafts, unwinding.state(), None);
+        return quarantine_doubts(facts, epoch, drafts, InsteadOf::of(unwinding.state()));
     }
     if facts.steps.count == 0 && facts.doubts.is_empty() {
         return conclude_with(facts, epoch, drafts, Verdict::of(&unwinding));

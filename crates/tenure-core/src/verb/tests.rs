@@ -155,3 +155,25 @@ fn confirm_gone_is_about_one_run_and_names_its_epoch() {
     let refusal = plan_confirm_gone(&running(), Epoch(1), person(), "gone").unwrap_err();
     assert_eq!(refusal.reason, Reason::VerbNotAllowed);
 }
+
+#[test]
+fn confirm_gone_of_a_job_that_is_set_aside_accounts_for_the_child_and_changes_nothing_else() {
+    let aside = JobFacts { state: State::Quarantined, ..unaccounted() };
+    let plan = plan_confirm_gone(&aside, Epoch(1), person(), "the host is scrap").unwrap();
+    assert_eq!(kinds(&plan), ["operator_acted", "child_gone"]);
+    assert_eq!((plan.changes.lease, plan.changes.job), (LeaseChange::Delete, None));
+}
+
+#[test]
+fn a_cancel_after_an_abandon_writes_nothing() {
+    let notice = crate::plan::AbandonNotice { seq: Seq(4), since: second(30) };
+    let lease = crate::plan::LeaseFacts { abandon: Some(notice), ..crate::factory::lease() };
+    let asked = JobFacts { lease: Some(lease), ..running() };
+    assert_eq!(plan_cancel(&asked, person(), "stop"), Ok(Decision::Already));
+}
+
+#[test]
+fn what_never_started_is_not_recovered() {
+    let unfrozen = JobFacts { plan_frozen: false, ..interrupted(crashed(1)) };
+    assert_eq!(plan_recover(&unfrozen, person(), "go").unwrap_err().reason, Reason::PlanMissing);
+}

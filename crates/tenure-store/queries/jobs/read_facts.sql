@@ -1,9 +1,11 @@
 -- Reads what is known of some jobs, all in one snapshot. Reads only: whoever decides from it writes at the head that it
 -- names, or not at all; on another timeline than was noted no generation is the present one. Of the effects that mutate: those in doubt ($4 of them,
 -- those first that only a person can decide, and how many in all; an attempt in doubt is
--- the last under its key, because no other may follow it), how many of them only a person can decide, and those that took
+-- the last under its key, because no other may follow it), how many of them only a person can decide, how many were found
+-- not to have happened and not announced again, and those that took
 -- effect and are to be undone where the job is unwound, the last to land first: what was done before the last pivot stays,
--- and so does what was undone, whose undoing took effect under a key of its own. Indexes: the primary keys behind
+-- and so does what was undone, whose undoing took effect under a key of its own. Of a job that is set aside, the record that
+-- says so stands before the one that concluded it, beside which its result is kept. Indexes: the primary keys behind
 -- `job_facts` and that of `effects`, job by job (LIMIT 1 keeps the planner from another order).
 SELECT
     a.no AS "no!",
@@ -42,9 +44,17 @@ SELECT
     f.lease_released_at IS NOT NULL AS "lease_released!",
     f.lease_term_closed AS "lease_term_closed!",
     f.lease_fencing AS "lease_fencing!",
+    l.abandon_seq AS "abandon_seq?",
+    l.abandoned_at AS "abandoned_at?: _",
     f.not_before AS "not_before?: _",
     f.interruption_bytes AS "interruption_bytes?",
     f.unwinding,
+    q.bytes AS "quarantine_bytes?",
+    q.result AS "kept_result?",
+    q.result_salt AS "kept_salt?",
+    q.concluded AS "kept_bytes?",
+    (SELECT r.kind FROM journal AS r WHERE r.tenant = f.tenant AND r.job = f.job AND r.seq = 2)
+        IS NOT DISTINCT FROM 'plan_frozen' AS "plan_frozen!",
     e.effects AS "effects?",
     (SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()) AS "generation?",
     statement_timestamp() AS "now!: _"
@@ -61,6 +71,19 @@ CROSS JOIN LATERAL (
     WHERE f.tenant = a.tenant AND f.job = a.job
     LIMIT 1
 ) AS f
+LEFT JOIN LATERAL (
+    SELECT r.abandon_seq, r.abandoned_at FROM leases AS r WHERE r.tenant = a.tenant AND r.job = a.job LIMIT 1
+) AS l ON true
+LEFT JOIN LATERAL (
+    SELECT
+        d.bytes, r.value AS result, r.salt AS result_salt,
+        -- It may lie in the blob store, or be erased: the record says which.
+        CASE WHEN r.value IS NULL THEN r.bytes END AS concluded
+    FROM journal AS r
+    JOIN journal AS d ON d.tenant = r.tenant AND d.job = r.job AND d.seq = r.seq - 1
+    WHERE f.state = 'quarantined' AND r.tenant = a.tenant AND r.job = a.job AND r.seq = f.concluded_seq
+    LIMIT 1
+) AS q ON true
 CROSS JOIN LATERAL (
     SELECT
         CASE WHEN count(m.key) > 0 THEN jsonb_build_object(
@@ -74,6 +97,7 @@ CROSS JOIN LATERAL (
             ) ORDER BY m.place) FILTER (WHERE m.in_doubt AND m.place <= $4), '[]'),
             'in_doubt', count(m.key) FILTER (WHERE m.in_doubt),
             'undecided', count(m.key) FILTER (WHERE m.in_doubt AND m.undecided),
+            'denied', count(m.key) FILTER (WHERE m.denied),
             'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.outcome_seq DESC)
                 FILTER (WHERE m.to_undo AND m.place <= $4), '[]'),
             'to_undo', count(m.key) FILTER (WHERE m.to_undo),
@@ -86,7 +110,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT
             n.tenant, n.job, n.key, n.attempt, n.state, n.disposition, n.recovery, n.mutates, n.request, n.run,
-            n.announced_seq, n.outcome_seq, n.in_doubt, n.undecided, n.to_undo, n.undeclared, n.landed, n.undoes,
+            n.announced_seq, n.outcome_seq, n.in_doubt, n.undecided, n.denied, n.to_undo, n.undeclared, n.landed, n.undoes,
             n.compensated,
             row_number() OVER (
                 PARTITION BY n.in_doubt, n.to_undo, n.undeclared
@@ -95,7 +119,7 @@ CROSS JOIN LATERAL (
         FROM (
             SELECT
                 o.tenant, o.job, o.key, o.attempt, o.state, o.disposition, o.recovery, o.mutates, o.request, o.run,
-                o.announced_seq, o.outcome_seq, o.in_doubt, o.undecided, o.landed, o.undoes, o.compensated,
+                o.announced_seq, o.outcome_seq, o.in_doubt, o.undecided, o.denied, o.landed, o.undoes, o.compensated,
                 o.compensation = 'undeclared' AS undeclared,
                 o.landed AND NOT o.compensated AND o.compensation IN ('undeclared', 'undo')
                     AND o.outcome_seq > coalesce(max(o.outcome_seq) FILTER (
@@ -111,6 +135,8 @@ CROSS JOIN LATERAL (
                         WHEN 'failed' THEN e.disposition = 'in_doubt' AND e.recovery <> 'probe'
                         ELSE e.disposition IS NOT DISTINCT FROM 'in_doubt'
                     END AS undecided,
+                    e.state = 'reconciled' AND e.disposition = 'did_not_happen'
+                        AND e.attempt = max(e.attempt) OVER (PARTITION BY e.key) AS denied,
                     e.state = 'done' OR e.disposition IS NOT DISTINCT FROM 'landed' AS landed,
                     starts_with(e.key, 'undo:') AS undoes,
                     e.compensation = 'undo' AND (e.state = 'done' OR e.disposition IS NOT DISTINCT FROM 'landed') AND (

@@ -27,12 +27,18 @@ WITH renewed AS (
         (extract(epoch FROM statement_timestamp()) * 1000000)::bigint - $4 <= t.ttl_ms * 1000 AS hears
 ),
 standing AS (
-    SELECT l.tenant, l.job, l.run_epoch, l.run, l.generation, j.cancel_seq
+    SELECT
+        l.tenant, l.job, l.run_epoch, l.run, l.generation, coalesce(l.abandon_seq, j.cancel_seq) AS notice,
+        -- After an abandon no cancel is written.
+        CASE WHEN l.abandon_seq IS NULL THEN 'cancel_requested' ELSE 'abandon_requested' END AS kind
     FROM leases AS l
     JOIN jobs AS j ON j.tenant = l.tenant AND j.job = l.job
-    WHERE l.worker = $1 AND l.term = $2 AND l.released_at IS NULL AND j.cancel_seq IS NOT NULL
-        -- A run that undoes because of the cancel is what was asked for.
-        AND j.unwinding ->> 'instead_of' IS DISTINCT FROM 'cancelled'
+    WHERE l.worker = $1 AND l.term = $2 AND l.released_at IS NULL
+        AND (
+            l.abandon_seq IS NOT NULL
+            -- A run that undoes because of the cancel is what was asked for.
+            OR (j.cancel_seq IS NOT NULL AND j.unwinding ->> 'instead_of' IS DISTINCT FROM 'cancelled')
+        )
 )
 SELECT
     r.answer AS "answer!",
@@ -44,6 +50,7 @@ SELECT
     s.run_epoch AS "epoch?",
     s.run AS "run?",
     s.generation AS "generation?",
-    s.cancel_seq AS "notice?"
+    s.notice AS "notice?",
+    s.kind AS "kind?"
 FROM renewed AS r
 LEFT JOIN standing AS s ON r.hears

@@ -40,6 +40,8 @@ pub(super) struct JobColumns<'a> {
     pub(super) concluded_seq: Vec<Option<i64>>,
     pub(super) concluded_hash: Vec<Option<Vec<u8>>>,
     pub(super) unwinding: Vec<Option<Value>>,
+    pub(super) declaration: Vec<Option<Vec<u8>>>,
+    pub(super) requires: Vec<Option<Value>>,
 }
 
 /// A column for each property of a record; `no` names its group.
@@ -99,6 +101,7 @@ impl<'a> JobColumns<'a> {
             LeaseChange::Keep => 0,
             LeaseChange::Release => 1,
             LeaseChange::Delete => 2,
+            LeaseChange::NoteAbandon => 3,
         });
         let (change, cause, not_before) = match &last.changes.ready {
             ReadyChange::Keep => (0, None, None),
@@ -124,6 +127,10 @@ impl<'a> JobColumns<'a> {
         self.concluded_seq.push(change.concluded.map(|(seq, _)| to_bigint(seq.0)));
         self.concluded_hash.push(change.concluded.map(|(_, hash)| hash.0.to_vec()));
         self.unwinding.push(change.unwinding.map(|unwinding| serde_json::json!(unwinding)));
+        let (declaration, requires) =
+            change.declaration.map(|new| (new.digest.0.to_vec(), serde_json::json!(new.requires))).unzip();
+        self.declaration.push(declaration);
+        self.requires.push(requires);
     }
 }
 

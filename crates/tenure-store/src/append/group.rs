@@ -7,7 +7,7 @@ use tenure_core::{
     chain::Head,
     id::{Digest, JobId, Seq, Tenant},
     job::State,
-    plan::{JobChange, LeaseChange, ReadyChange},
+    plan::{AcceptedDeclaration, JobChange, LeaseChange, ReadyChange},
     unwinding::Unwinding,
 };
 
@@ -42,6 +42,7 @@ pub(super) struct JoinedChange {
     pub(super) cancel_seq: Option<Seq>,
     pub(super) concluded: Option<(Seq, Digest)>,
     pub(super) unwinding: Option<Unwinding>,
+    pub(super) declaration: Option<AcceptedDeclaration>,
 }
 
 /// Joins a batch into groups, sorted by job. The outcomes stand at `Conflict`, which is the answer for what joins no group.
@@ -102,6 +103,7 @@ impl JoinedChange {
         self.unwinding = change.unwinding.clone().or(self.unwinding.take());
         let asked = change.cancel_requested_by_draft.and_then(|index| append.records.get(index));
         self.cancel_seq = asked.map(|record| record.seq).or(self.cancel_seq);
+        self.declaration = change.declaration.clone().or(self.declaration.take());
         if change.concluded {
             self.concluded = append.records.last().map(|last| (last.seq, last.hash));
         }

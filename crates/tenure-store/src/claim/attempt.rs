@@ -26,7 +26,7 @@ use crate::{
 /// What one transaction brought.
 pub(super) struct Attempt {
     pub(super) outcome: ClaimOutcome,
-    /// Jobs whose session's deadline is reached.
+    /// Jobs whose session's deadline is reached, or whose declaration is not held any more.
     pub(super) denied: Vec<DeniedRow>,
     /// The numbers in the queue of what could not be read.
     pub(super) unreadable: Vec<i64>,
@@ -34,7 +34,7 @@ pub(super) struct Attempt {
     pub(super) admitted_none: bool,
 }
 
-/// A job whose session's deadline is reached.
+/// A job that gets no run: its session's deadline is reached, or its declaration is not held any more.
 pub(super) struct DeniedRow {
     pub(super) tenant: Tenant,
     pub(super) job: JobId,
@@ -125,7 +125,7 @@ fn raise_floors(mut floors: Floors, picked: &[PickedRow]) -> Floors {
     floors
 }
 
-/// Composes the records; what the deadline denies is put aside, and what cannot be read is named and left.
+/// Composes the records; what gets no run is put aside, and what cannot be read is named and left.
 fn compose(request: &ClaimRequest, picked: Vec<PickedRow>) -> Composed {
     let mut composed = Composed::default();
     for row in picked {
@@ -140,7 +140,7 @@ fn compose(request: &ClaimRequest, picked: Vec<PickedRow>) -> Composed {
 
 impl Composed {
     fn take(&mut self, request: &ClaimRequest, row: PickedRow) -> Result<(), StoreError> {
-        if row.denied == Some(true) {
+        if row.denied == Some(true) || row.document.is_none() {
             let tenant = Reader(ATTEMPTED).tenant(row.tenant)?;
             self.denied.push(DeniedRow { tenant, job: JobId(row.job), queue_no: row.queue_no });
         } else {

@@ -1,6 +1,9 @@
 //! Renewals: a worker is alive to us while it hears our answers. They run on a connection of their own.
 
-use tenure_core::id::{Attach, Epoch, Generation, JobId, Run, Seq, Term, WorkerName};
+use tenure_core::{
+    id::{Attach, Epoch, Generation, JobId, Run, Seq, Term, WorkerName},
+    record::NOTICE_KINDS,
+};
 use uuid::Uuid;
 
 use super::{Renewal, Standing, TermRefusal};
@@ -77,6 +80,7 @@ struct RenewalRow {
     run: Option<i32>,
     generation: Option<i64>,
     notice: Option<i64>,
+    kind: Option<String>,
 }
 
 fn read_standing(rows: Vec<RenewalRow>) -> Result<Vec<Standing>, StoreError> {
@@ -97,7 +101,13 @@ impl RenewalRow {
             run: Run(from_integer(run)),
             generation: Generation(from_bigint(generation)),
             notice: Seq(from_bigint(notice)),
-            kind: "cancel_requested",
+            kind: read_kind(self.kind)?,
         }))
     }
+}
+
+fn read_kind(found: Option<String>) -> Result<&'static str, StoreError> {
+    let found = found.unwrap_or_default();
+    let known = NOTICE_KINDS.iter().copied().find(|known| *known == found);
+    known.ok_or_else(|| Reader(ATTEMPTED).unknown("kind of a notice", found))
 }

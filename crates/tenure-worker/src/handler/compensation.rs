@@ -101,7 +101,7 @@ impl Compensations {
 
 /// Undoes everything that is left to undo of the job, the last step first. The first that fails ends it.
 pub(crate) async fn undo_all(context: RunContext, handler: Arc<Handler>) -> Result<Bytes, HandlerError> {
-    while let Some(step) = context.effects().read_step_to_undo(Vec::new()).await? {
+    while let Some(step) = context.effects()?.read_step_to_undo(Vec::new()).await? {
         undo_step(&context, &handler, step).await?;
     }
     Ok(Bytes::from_static(b"null"))
@@ -112,7 +112,7 @@ pub(super) async fn undo_keys(context: &RunContext, keys: Vec<String>) -> Result
     if keys.is_empty() {
         return Ok(());
     }
-    while let Some(step) = context.effects().read_step_to_undo(keys.clone()).await? {
+    while let Some(step) = context.effects()?.read_step_to_undo(keys.clone()).await? {
         undo_step(context, context.handler(), step).await?;
     }
     Ok(())
@@ -124,11 +124,11 @@ async fn undo_step(
     step: v1::StepToUndo,
 ) -> Result<(), HandlerError> {
     let Some(by) = &step.undo_by else {
-        return Err(context.effects().refuse_step(&step, "there is no function that undoes it").into());
+        return Err(context.effects()?.refuse_step(&step, "there is no function that undoes it").into());
     };
     if !handler.compensations().has(&by.name) {
         let why = format!("its handler has no compensation {:?}", by.name);
-        return Err(context.effects().refuse_step(&step, &why).into());
+        return Err(context.effects()?.refuse_step(&step, &why).into());
     }
     let effect: Effect<'_, ()> = context.effect(&step.undo_key).compensating();
     let effect = effect.recover_by(undo_recovery(&step)).tool(&step.tool).no_undo().payload(&by.name);

@@ -8,15 +8,19 @@ use serde::{Serialize, de::DeserializeOwned};
 use tenure_core::{
     handover::{Cause, EarlierEffect, EarlierNote},
     id::{Epoch, JobId, Run},
+    reason::Reason,
+    record::Phase,
+    refusal::Refusal,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Compensations, EarlierRuns, Effect, Ending, EndingAsk, Group, Handler, HandlerError, Steps,
+    Compensations, EarlierRuns, Effect, Ending, EndingAsk, Group, Handler, HandlerError, Replay, Steps,
     step::{final_error, read_output, write_output},
 };
 use crate::{
     effect::RunEffects,
+    grant::RunGrant,
     guardian::BootInstant,
     run_socket::{RunStanding, RunVoice},
 };
@@ -28,13 +32,19 @@ pub struct RunContext {
 }
 
 struct Inner {
-    standing: Arc<RunStanding>,
-    voice: Arc<RunVoice>,
-    effects: Arc<RunEffects>,
-    steps: Steps,
+    grant: Arc<RunGrant>,
+    world: World,
     earlier: EarlierRuns,
     ending: EndingAsk,
     handler: Arc<Handler>,
+}
+
+/// What answers a handler.
+pub(super) enum World {
+    /// The run that it carries out.
+    Live { standing: Arc<RunStanding>, voice: Arc<RunVoice>, effects: Arc<RunEffects>, steps: Box<Steps> },
+    /// A journal.
+    Replayed(Arc<Replay>),
 }
 
 impl RunContext {
@@ -46,46 +56,60 @@ impl RunContext {
         ending: EndingAsk,
         handler: Arc<Handler>,
     ) -> Self {
-        let steps = Steps::new(Arc::clone(&standing));
-        Self { inner: Arc::new(Inner { standing, voice, effects, steps, earlier, ending, handler }) }
+        let steps = Box::new(Steps::new(Arc::clone(&standing)));
+        let grant = Arc::clone(&standing.grant);
+        let world = World::Live { standing, voice, effects, steps };
+        Self { inner: Arc::new(Inner { grant, world, earlier, ending, handler }) }
+    }
+
+    /// One that is answered from a journal.
+    pub(super) fn replayed(
+        grant: Arc<RunGrant>,
+        replay: Arc<Replay>,
+        earlier: EarlierRuns,
+        ending: EndingAsk,
+        handler: Arc<Handler>,
+    ) -> Self {
+        let world = World::Replayed(replay);
+        Self { inner: Arc::new(Inner { grant, world, earlier, ending, handler }) }
     }
 
     /// The job.
     #[must_use]
     pub fn job(&self) -> JobId {
-        self.inner.standing.grant.run.job
+        self.inner.grant.run.job
     }
 
     /// The number of this run, from 1. A job has as many runs as it needed.
     #[must_use]
     pub fn run(&self) -> Run {
-        self.inner.standing.grant.run.run
+        self.inner.grant.run.run
     }
 
     /// The number of the right to work on the job. It rises with every run and never falls, so that an outside system can
     /// refuse whoever comes with a lower one than it has seen.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        self.inner.standing.grant.run.epoch
+        self.inner.grant.run.epoch
     }
 
     /// Which attempt this is, from 1: a run that follows on a failed one is the next, and one that was moved by the fleet is
     /// the same.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.inner.standing.grant.attempt
+        self.inner.grant.attempt
     }
 
     /// The agent's name.
     #[must_use]
     pub fn agent(&self) -> &str {
-        &self.inner.standing.grant.agent
+        &self.inner.grant.agent
     }
 
     /// W3C trace context of this run, to be passed on to whatever it calls. None: its job is in no trace.
     #[must_use]
     pub fn traceparent(&self) -> Option<String> {
-        self.inner.standing.grant.run_trace().map(|trace| trace.to_string())
+        self.inner.grant.run_trace().map(|trace| trace.to_string())
     }
 
     /// Why this run is starting.
@@ -123,20 +147,20 @@ impl RunContext {
     /// The handover in words, for a prompt; empty at a first run.
     #[must_use]
     pub fn brief(&self) -> &str {
-        &self.inner.standing.grant.brief
+        &self.inner.grant.brief
     }
 
     /// The session's deadline by the database's clock; none: there is no ceiling. Past it, as far as this worker knows what time
     /// it is there, the next step or effect is refused.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.inner.standing.grant.deadline_at
+        self.inner.grant.deadline_at
     }
 
     /// What is left of the deadline, whatever this host's clock says; zero once it is reached; none: there is no ceiling.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
-        let now = self.inner.standing.grant.database_time(BootInstant::now());
+        let now = self.inner.grant.database_time(BootInstant::now());
         self.deadline().map(|deadline| tenure_core::deadline::between(now, deadline))
     }
 
@@ -160,7 +184,9 @@ impl RunContext {
     /// # Errors
     /// The note is blank or has more than 16 KiB, or the run may say nothing any more: [`HandlerError::refusal`] says which.
     pub async fn note(&self, text: impl AsRef<str>) -> Result<(), HandlerError> {
-        self.inner.voice.write_note(text.as_ref()).await?;
+        if let World::Live { voice, .. } = &self.inner.world {
+            voice.write_note(text.as_ref()).await?;
+        }
         Ok(())
     }
 
@@ -191,7 +217,10 @@ impl RunContext {
         E: Into<HandlerError>,
         Fut: Future<Output = Result<T, E>>,
     {
-        let steps = &self.inner.steps;
+        let steps = match &self.inner.world {
+            World::Live { steps, .. } => steps,
+            World::Replayed(replay) => return replay.read_step(name).await,
+        };
         let mut taken = steps.take_name(name).map_err(final_error)?;
         if let Some(recorded) = steps.find_finished(&mut taken).await? {
             return read_output(taken.name(), &recorded);
@@ -268,29 +297,34 @@ impl RunContext {
         Group::open(self, name).await
     }
 
-    pub(super) fn steps(&self) -> &Steps {
-        &self.inner.steps
-    }
-
     pub(super) fn handler(&self) -> &Handler {
         &self.inner.handler
-    }
-
-    pub(super) fn standing(&self) -> &Arc<RunStanding> {
-        &self.inner.standing
     }
 
     pub(super) fn compensations(&self) -> &Compensations {
         self.inner.handler.compensations()
     }
 
-    pub(super) fn effects(&self) -> &Arc<RunEffects> {
-        &self.inner.effects
+    /// The direction in which it works.
+    pub(super) fn phase(&self) -> Phase {
+        self.inner.grant.phase
+    }
+
+    /// Where its effects are performed: not in a replay, which performs and undoes nothing.
+    pub(super) fn effects(&self) -> Result<&Arc<RunEffects>, HandlerError> {
+        match &self.inner.world {
+            World::Live { effects, .. } => Ok(effects),
+            World::Replayed(_) => Err(Refusal::new(Reason::RunOver, "a replay undoes nothing").into()),
+        }
+    }
+
+    pub(super) fn world(&self) -> &World {
+        &self.inner.world
     }
 }
 
 impl fmt::Debug for RunContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunContext({})", self.inner.standing.grant.run)
+        write!(f, "RunContext({})", self.inner.grant.run)
     }
 }

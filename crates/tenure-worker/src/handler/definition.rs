@@ -8,6 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tenure_core::{
     handler::{HandlerVersion, handler_label},
     id::{AgentName, InvalidName},
+    replay::JOURNAL_VARIABLE,
 };
 
 use super::{Compensations, HandlerError, RunContext, UndoCall};
@@ -178,8 +179,17 @@ impl HandlerWorker {
     /// A handler's name or version is none, or one is given twice; an option that cannot be, or a directory that cannot be
     /// made.
     pub fn start(self, options: WorkerOptions) -> Result<RunningWorker, StartError> {
+        if std::env::var_os(JOURNAL_VARIABLE).is_some() {
+            return Err(StartError::ReplayAsked);
+        }
         let handlers = Handlers::collect(self.given)?;
         Worker::start_with_handlers(options, handlers)
+    }
+}
+
+impl HandlerWorker {
+    pub(super) fn into_given(self) -> Vec<Result<Handler, InvalidHandler>> {
+        self.given
     }
 }
 
@@ -234,6 +244,12 @@ impl Handler {
     }
 }
 
+impl Handler {
+    pub(super) fn is_version(&self, version: &str) -> bool {
+        self.version.as_str() == version
+    }
+}
+
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.agent, self.version)
@@ -241,7 +257,7 @@ impl fmt::Debug for Handler {
 }
 
 impl Handlers {
-    fn collect(given: Vec<Result<Handler, InvalidHandler>>) -> Result<Self, InvalidHandler> {
+    pub(super) fn collect(given: Vec<Result<Handler, InvalidHandler>>) -> Result<Self, InvalidHandler> {
         let mut handlers = Self::default();
         for handler in given {
             let handler = handler?;
@@ -257,6 +273,11 @@ impl Handlers {
     /// The one of this name and version.
     pub(crate) fn find(&self, agent: &AgentName, version: &HandlerVersion) -> Option<&Arc<Handler>> {
         self.held.iter().find(|handler| (&handler.agent, &handler.version) == (agent, version))
+    }
+
+    /// The versions of this agent.
+    pub(super) fn list(&self, agent: &AgentName) -> impl Iterator<Item = &Arc<Handler>> {
+        self.held.iter().filter(move |handler| handler.agent == *agent)
     }
 
     /// The labels that say which they are.

@@ -7,11 +7,12 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 use tenure_core::{
-    effect::Disposition,
+    effect::{Disposition, EffectKey},
     limits::{EFFECT_ERROR_MAX_BYTES, EFFECT_OUTPUT_MAX_BYTES, EFFECT_PROBE_TIMEOUT},
     reason::Reason,
     record::Phase,
     refusal::Refusal,
+    replay::{Asked, Told as Recorded},
 };
 use tenure_proto::{
     convert::{
@@ -28,8 +29,8 @@ use tenure_proto::{
 use tokio::{sync::mpsc, time::timeout};
 use tracing::warn;
 
-use super::{HandlerError, RunContext};
-use crate::effect::Answers;
+use super::{HandlerError, Replay, RunContext, context::World};
+use crate::effect::{Answers, RunEffects};
 
 /// What stands in an announcement for a command: a function has none.
 const COMMAND_WORD: &str = "handler";
@@ -139,7 +140,7 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
     pub(super) fn new(run: &'a RunContext, key: &str) -> Self {
         let command = vec![COMMAND_WORD.to_owned(), run.agent().to_owned()];
         let announce = AnnounceEffect { key: key.to_owned(), command, ..AnnounceEffect::default() };
-        let phase = run.standing().grant.phase;
+        let phase = run.phase();
         Self { run, announce, payload: None, probe: None, undo: None, phase }
     }
 
@@ -272,10 +273,14 @@ impl<'a, T: Serialize + DeserializeOwned> Effect<'a, T> {
         E: Into<HandlerError>,
         Fut: Future<Output = Result<T, E>>,
     {
-        let (standing, key) = (Arc::clone(self.run.standing()), self.announce.key.clone());
+        let key = self.announce.key.clone();
         let undo_by = compose_undo(self.run, &key, self.undo)?;
         let announce = AnnounceEffect { undo_by, ..compose_announcement(self.announce, self.payload)? };
-        let mut call = FunctionCall::open(self.run, self.phase);
+        let (standing, effects) = match self.run.world() {
+            World::Live { standing, effects, .. } => (Arc::clone(standing), effects),
+            World::Replayed(replay) => return read_replayed(replay, announce).await,
+        };
+        let mut call = FunctionCall::open(effects, self.phase);
         let mut probe = self.probe;
         call.say(Said::Announce(announce)).await?;
         loop {
@@ -310,8 +315,8 @@ struct FunctionCall {
 }
 
 impl FunctionCall {
-    fn open(run: &RunContext, phase: Phase) -> Self {
-        let (say, answers) = run.effects().take_function_call(phase);
+    fn open(effects: &Arc<RunEffects>, phase: Phase) -> Self {
+        let (say, answers) = effects.take_function_call(phase);
         Self { say, answers }
     }
 
@@ -446,6 +451,26 @@ fn read_value<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, Handler
     serde_json::from_slice(json).map_err(|source| {
         HandlerError::from(EffectError::ValueUnreadable { key: key.to_owned(), source }).into_final()
     })
+}
+
+/// What the journal has of the effect, in the words in which a living run would be told.
+async fn read_replayed<T: DeserializeOwned>(
+    replay: &Replay,
+    announce: AnnounceEffect,
+) -> Result<T, HandlerError> {
+    let AnnounceEffect { key: given, command, .. } = announce;
+    let key: EffectKey = given.parse().map_err(|invalid| HandlerError::from(invalid).into_final())?;
+    match replay.ask(Asked::Effect(key, command)).await {
+        Recorded::Returned(json) => read_value(&given, &json),
+        Recorded::Erased => Err(HandlerError::from(EffectError::ValueErased { key: given }).into_final()),
+        Recorded::Failed { attempt, disposition, error } => {
+            let (disposition, error) = (write_disposition(disposition).into(), error.into_bytes().into());
+            let failed =
+                EffectHasFailed { attempt, disposition, error, read_back: true, ..Default::default() };
+            Err(explain_failure(given, failed))
+        }
+        Recorded::Over => std::future::pending().await,
+    }
 }
 
 /// One that took effect is never performed again, so no other run would do better.

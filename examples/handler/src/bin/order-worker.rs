@@ -27,7 +27,8 @@ async fn serve() -> anyhow::Result<()> {
     let endpoints = endpoints.split(',').map(str::to_owned).collect();
     let telemetry = Telemetry::start(&describe_telemetry(&name))?;
     let options = WorkerOptions { ttl, ..WorkerOptions::new(name, endpoints, data_dir.into()) };
-    let served = tenure_example_handler::orders::worker().start(options)?.serve_until_signalled().await;
+    let worker = tenure_example_handler::orders::worker().replay_if_asked().await;
+    let served = worker.start(options)?.serve_until_signalled().await;
     telemetry.shutdown().await;
     Ok(served?)
 }

@@ -67,6 +67,8 @@ struct Things {
     job: String,
     /// One that may be cancelled.
     spare: String,
+    /// One that may be given up.
+    unwanted: String,
     run: v1::RunRef,
     secret: Vec<u8>,
     registration: Registration,
@@ -74,7 +76,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 30] = [
+const ROWS: [Row; 34] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -120,6 +122,28 @@ const ROWS: [Row; 30] = [
         "tenure.v1.JobService/ConfirmGone",
         Bearer(Operate),
         confirm_gone,
+        Refused(Reason::VerbNotAllowed),
+        UNKNOWN_JOB,
+    ),
+    row(
+        "tenure.v1.JobService/ReconcileEffect",
+        Bearer(Operate),
+        reconcile_effect,
+        Refused(Reason::VerbNotAllowed),
+        UNKNOWN_JOB,
+    ),
+    row(
+        "tenure.v1.JobService/ReopenJob",
+        Bearer(Operate),
+        reopen_job,
+        Refused(Reason::VerbNotAllowed),
+        UNKNOWN_JOB,
+    ),
+    row("tenure.v1.JobService/AbandonJob", Bearer(Operate), abandon_job, Given, UNKNOWN_JOB),
+    row(
+        "tenure.v1.JobService/ResumeJob",
+        Bearer(Operate),
+        resume_job,
         Refused(Reason::VerbNotAllowed),
         UNKNOWN_JOB,
     ),
@@ -240,6 +264,25 @@ fn recover_job(things: &Things) -> Vec<u8> {
 fn confirm_gone(things: &Things) -> Vec<u8> {
     let (job, epoch) = (things.job.clone(), things.run.epoch);
     v1::ConfirmGoneRequest { job, epoch, why: "looked".into() }.encode_to_vec()
+}
+
+fn reconcile_effect(things: &Things) -> Vec<u8> {
+    let answer = Some(v1::reconcile_effect_request::Answer::NotDone(v1::EffectNotDone {}));
+    let (job, why) = (things.job.clone(), "looked".into());
+    v1::ReconcileEffectRequest { job, key: "publish".into(), answer, why }.encode_to_vec()
+}
+
+fn reopen_job(things: &Things) -> Vec<u8> {
+    let (job, why) = (things.job.clone(), "answered".into());
+    v1::ReopenJobRequest { job, why, accept_declaration: None }.encode_to_vec()
+}
+
+fn abandon_job(things: &Things) -> Vec<u8> {
+    v1::AbandonJobRequest { job: things.unwanted.clone(), why: "not worth it".into() }.encode_to_vec()
+}
+
+fn resume_job(things: &Things) -> Vec<u8> {
+    v1::ResumeJobRequest { job: things.job.clone(), why: "to go on".into() }.encode_to_vec()
 }
 
 fn apply_agents(_: &Things) -> Vec<u8> {
@@ -391,16 +434,17 @@ async fn make_things(scene: &Scene, every: &Token) -> (Things, Worker) {
         })
         .await;
     let spare = submit(acme.clone()).await;
+    let unwanted = submit(acme.clone()).await;
     let registration = register(&acme, introduction("idle-acme")).await;
     let (run, secret) = (grant.run.unwrap(), grant.secret.to_vec());
-    (Things { job, spare, run, secret, registration }, worker)
+    (Things { job, spare, unwanted, run, secret, registration }, worker)
 }
 
 /// The same things by names that nobody has.
 fn unknown(things: &Things) -> Things {
     let job = "0193a7c2-1111-7000-8000-00000000abcd".to_owned();
     let run = v1::RunRef { job_id: job.clone(), ..things.run.clone() };
-    Things { job: job.clone(), spare: job, run, ..things.clone() }
+    Things { job: job.clone(), spare: job.clone(), unwanted: job, run, ..things.clone() }
 }
 
 /// A message for every call, about things that nobody has.
@@ -408,14 +452,15 @@ pub(super) fn made_up_calls() -> Vec<(&'static str, Vec<u8>)> {
     let job = "0193a7c2-1111-7000-8000-00000000abcd".to_owned();
     let run = v1::RunRef { tenant: "acme".into(), job_id: job.clone(), epoch: 1, run: 1, generation: 1 };
     let registration = Registration { name: "nobody".into(), term: 1, secret: vec![7; 32], answer: 1 };
-    let things = Things { job: job.clone(), spare: job, run, secret: vec![7; 32], registration };
+    let (spare, unwanted) = (job.clone(), job.clone());
+    let things = Things { job, spare, unwanted, run, secret: vec![7; 32], registration };
     ROWS.iter().map(|row| (row.method, (row.request)(&things))).collect()
 }
 
 /// A status with what differs by the name alone made equal.
 fn faceless(status: &Status, things: &Things) -> (Code, String, Vec<u8>) {
     let short = |job: &str| job[job.len() - 6..].to_owned();
-    let names = [&things.job, &things.spare].map(|job| (job.clone(), short(job)));
+    let names = [&things.job, &things.spare, &things.unwanted].map(|job| (job.clone(), short(job)));
     let hide = |text: &str| {
         names
             .iter()
@@ -440,7 +485,7 @@ fn check_nothing_leaks(cell: &str, answer: &Result<Vec<u8>, Status>, asked: &[u8
         Err(status) => [status.message().as_bytes(), status.details()].concat(),
     };
     let held = |bytes: &[u8], word: &str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
-    for word in ["acme", "a secret of", &things.job, &things.spare, &things.run.job_id] {
+    for word in ["acme", "a secret of", &things.job, &things.spare, &things.unwanted, &things.run.job_id] {
         assert!(!held(&text, word) || held(asked, word), "{cell}: {word} is in the answer");
     }
 }

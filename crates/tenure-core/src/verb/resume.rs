@@ -1,0 +1,129 @@
+//! Having a job go on that had come to an end and was left open.
+
+use super::{
+    Permission, Verb, ask, check_why, demand_child_gone, demand_plan, refuse_verb, reopen::continued,
+};
+use crate::{
+    admission::{RunAdmission, admit_run},
+    deadline::Deadline,
+    job::State,
+    plan::{JobFacts, Plan},
+    principal::Principal,
+    reason::Reason,
+    record::{Draft, RecordKind},
+    recovery::Pays,
+    refusal::Refusal,
+    settlement,
+};
+
+/// Plans a new run of a job that failed, ran into a limit or was withheld. The run pays a hop, as every one that repeats
+/// work; a limit that stands against it refuses, and nothing changes.
+///
+/// # Errors
+/// The reason is blank, the state does not allow it, the job never started, or a limit refuses.
+pub fn plan_resume(facts: &JobFacts, by: Principal, why: &str) -> Result<Plan, Refusal> {
+    let why = check_why(why)?;
+    ask(facts, Verb::Resume)?;
+    if facts.state == State::Suspended {
+        return Err(refuse_verb(facts.state, Verb::Resume, Permission::WhereWaitExpired));
+    }
+    demand_child_gone(facts, Verb::Resume)?;
+    demand_plan(facts, Verb::Resume)?;
+    demand_forward(facts)?;
+    demand_limits(facts)?;
+    let resumed = Draft::bare(RecordKind::Resumed { by: by.clone(), why: why.clone() });
+    settlement::continue_by_person(facts, facts.head_epoch, vec![resumed], Pays::Attempt, |attempt| {
+        continued(facts, by, why, attempt)
+    })
+}
+
+/// What was undone, or began to be, cannot be gone on with: the next run would read back what is no longer there.
+fn demand_forward(facts: &JobFacts) -> Result<(), Refusal> {
+    if facts.compensated == 0 && facts.unwinding.is_none() {
+        return Ok(());
+    }
+    let short = facts.job.short();
+    let words = format!(
+        "cannot resume job {short}: it is {}, and what it had done was undone or began to be ({} steps)",
+        facts.state, facts.compensated
+    );
+    Err(Refusal::new(Reason::VerbNotAllowed, words)
+        .with_detail("state", facts.state)
+        .with_detail("compensated", facts.compensated)
+        .with_next(format!("tenure effects {short}")))
+}
+
+fn demand_limits(facts: &JobFacts) -> Result<(), Refusal> {
+    let deadline = Deadline::new(facts.started_at, facts.deadline_at);
+    let run = RunAdmission { hops_left: Some(facts.hops_left), ..RunAdmission::at(facts.now, deadline) };
+    admit_run(&run).map_err(|refused| {
+        let short = facts.job.short();
+        let refusal = Refusal::new(Reason::LimitReached, format!("cannot resume job {short}: {refused}"))
+            .with_detail("state", facts.state)
+            .with_next(format!("tenure job {short}"));
+        match refused.limit() {
+            Some(limit) => refusal.with_detail("limit", limit),
+            None => refusal,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        factory::{facts, person, second},
+        handover::Cause,
+        id::Run,
+        plan::ReadyChange,
+        unwinding::Unwinding,
+    };
+
+    fn resume(facts: &JobFacts) -> Result<Plan, Refusal> {
+        plan_resume(facts, person(), " the bucket is there now ")
+    }
+
+    #[test]
+    fn a_job_that_came_to_an_end_and_is_open_gets_a_run_that_pays_a_hop() {
+        for state in [State::Failed, State::Exhausted, State::Withheld] {
+            let plan = resume(&JobFacts { attempts: 2, ..facts(state) }).unwrap();
+            let why = "the bucket is there now".to_owned();
+            let resumed = RecordKind::Resumed { by: person(), why: why.clone() };
+            assert_eq!(plan.drafts, [Draft::bare(resumed)], "{state}");
+            let job = plan.changes.job.unwrap();
+            assert_eq!((job.state, job.attempts, job.hops_left), (Some(State::Ready), Some(3), Some(7)));
+            let cause = Cause::Continued { previous: Run(1), by: person(), why, attempt: 4 };
+            assert_eq!(plan.changes.ready, ReadyChange::Insert { cause, not_before: None });
+        }
+    }
+
+    #[test]
+    fn a_limit_that_stands_against_it_refuses_and_names_itself() {
+        let late = JobFacts { now: second(3_600), ..facts(State::Failed) };
+        let out_of_hops = JobFacts { hops_left: 1, ..facts(State::Exhausted) };
+        for (facts, limit) in [(late, "deadline"), (out_of_hops, "hops")] {
+            let refusal = resume(&facts).unwrap_err();
+            assert_eq!(refusal.reason, Reason::LimitReached);
+            assert_eq!(refusal.details["limit"], limit);
+        }
+    }
+
+    #[test]
+    fn what_was_undone_is_not_gone_on_with() {
+        let undone = JobFacts { compensated: 1, ..facts(State::Failed) };
+        let failed = Unwinding::Failed { reason: "execution".to_owned(), detail: "it exited".to_owned() };
+        let began = JobFacts { unwinding: Some(failed), ..facts(State::Failed) };
+        for facts in [undone, began] {
+            assert_eq!(resume(&facts).unwrap_err().reason, Reason::VerbNotAllowed);
+        }
+    }
+
+    #[test]
+    fn what_never_started_is_not_resumed_and_a_wait_that_did_not_expire_is_not_broken_off() {
+        let unfrozen = JobFacts { plan_frozen: false, ..facts(State::Failed) };
+        assert_eq!(resume(&unfrozen).unwrap_err().reason, Reason::PlanMissing);
+        assert_eq!(resume(&facts(State::Suspended)).unwrap_err().reason, Reason::VerbNotAllowed);
+        let blank = plan_resume(&facts(State::Failed), person(), "\n").unwrap_err();
+        assert_eq!(blank.reason, Reason::ReasonMissing);
+    }
+}
