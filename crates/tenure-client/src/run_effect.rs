@@ -5,7 +5,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_core::effect::{Compensation, Disposition, EffectRecovery};
+use tenure_core::{
+    effect::{Compensation, Disposition, EffectRecovery},
+    reason::Reason,
+    refusal::Refusal,
+};
 use tenure_proto::{
     convert::{
         InvalidField,
@@ -209,7 +213,11 @@ impl EffectCall {
             Err(status) => return Err(self.broken(status)),
         };
         let warning = Some(told.warning).filter(|warning| !warning.is_empty());
-        Ok((read_step(require("message", told.message)?)?, warning))
+        let step = require("message", told.message)?;
+        if let Told::Done(v1::EffectIsDone { erased: true, attempt, .. }) = step {
+            return Err(ClientError::Refused(refuse_erased(attempt)));
+        }
+        Ok((read_step(step)?, warning))
     }
 
     /// The command was started, in this process group.
@@ -264,6 +272,14 @@ impl EffectRequest {
             undo_by: None,
         }
     }
+}
+
+/// It is done, and what it returned was erased: an empty output would be a lie.
+fn refuse_erased(attempt: u32) -> Refusal {
+    let words = format!(
+        "what attempt {attempt} at the effect returned was erased, and it is not performed a second time"
+    );
+    Refusal::new(Reason::ValueErased, words).with_detail("attempt", attempt)
 }
 
 fn read_step(told: Told) -> Result<EffectStep, InvalidField> {

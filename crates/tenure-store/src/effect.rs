@@ -35,6 +35,8 @@ pub struct EffectRow {
     pub exit_code: Option<i32>,
     /// True where what it returned was cut off before it was recorded.
     pub truncated: bool,
+    /// True where its outcome names a value that is not there any more.
+    pub erased: bool,
     /// True where the run that announced it holds the job and it has no outcome: no doubt yet.
     pub under_way: bool,
 }
@@ -201,6 +203,7 @@ impl StoredEffect {
         Ok(EffectRow {
             exit_code: outcome.exit_code,
             truncated: outcome.truncated,
+            erased: outcome.has_value && self.value.is_none(),
             key: reader.parse("key of an effect", self.key)?,
             last: LastAttempt {
                 attempt: from_integer(self.attempt),
@@ -226,13 +229,21 @@ impl StoredEffect {
 struct RecordedEnd {
     exit_code: Option<i32>,
     truncated: bool,
+    has_value: bool,
 }
 
 impl RecordedEnd {
     fn read(bytes: &[u8]) -> Self {
         match serde_json::from_slice::<Record>(bytes).map(|record| record.kind) {
-            Ok(RecordKind::EffectFailed { exit_code, .. }) => Self { exit_code, truncated: false },
-            Ok(RecordKind::EffectDone { truncated, .. }) => Self { exit_code: None, truncated },
+            Ok(RecordKind::EffectFailed { exit_code, .. }) => {
+                Self { exit_code, truncated: false, has_value: true }
+            }
+            Ok(RecordKind::EffectDone { truncated, .. }) => {
+                Self { exit_code: None, truncated, has_value: true }
+            }
+            Ok(RecordKind::EffectReconciled { value, .. }) => {
+                Self { exit_code: None, truncated: false, has_value: value.is_some() }
+            }
             Ok(_) | Err(_) => Self::default(),
         }
     }

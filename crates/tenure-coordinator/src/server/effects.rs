@@ -165,6 +165,7 @@ fn write_effect(row: EffectRow) -> v1::Effect {
         value: write_value(row.value),
         exit_code: row.exit_code,
         truncated: row.truncated,
+        erased: row.erased,
         undecided,
     }
 }

@@ -19,6 +19,7 @@ mod life;
 mod overdue;
 
 mod attach;
+mod blobs;
 
 mod resend;
 

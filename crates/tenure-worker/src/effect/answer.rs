@@ -1,7 +1,7 @@
 //! The last words to a caller: the effect was done, or it failed; by this call, or as it is recorded.
 
 use bytes::Bytes;
-use tenure_core::effect::{Disposition, Outcome};
+use tenure_core::effect::Disposition;
 use tenure_proto::{convert::effect::write_disposition, v1};
 
 use super::lookup::RecordedAttempt;
@@ -40,8 +40,7 @@ impl Answer {
 
     /// It was done before.
     pub(super) fn done_before(recorded: RecordedAttempt) -> Self {
-        // One that was only found out about may have none.
-        let erased = recorded.value.is_none() && recorded.last.outcome == Outcome::Done;
+        let erased = recorded.erased;
         let output = recorded.value.unwrap_or_default();
         let how = How::Done { output, truncated: recorded.truncated, erased };
         Self { attempt: recorded.last.attempt, how, read_back: true }

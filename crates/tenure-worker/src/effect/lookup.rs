@@ -28,6 +28,8 @@ pub(super) struct RecordedAttempt {
     pub(super) exit_code: Option<i32>,
     /// True where the output was cut off before it was recorded.
     pub(super) truncated: bool,
+    /// True where it had a value, and that was erased.
+    pub(super) erased: bool,
 }
 
 /// Reads the last attempt under a key; waits for a coordinator that can say.
@@ -62,7 +64,9 @@ fn read_attempt(given: &v1::Effect) -> Result<RecordedAttempt, InvalidField> {
         outcome: read_outcome(given)?,
     };
     let (value, exit_code, truncated) = (given.value.clone(), given.exit_code, given.truncated);
-    Ok(RecordedAttempt { last, value, exit_code, truncated })
+    // What is done always has one, also where a coordinator of an earlier release does not say so.
+    let erased = given.erased || value.is_none() && last.outcome == Outcome::Done;
+    Ok(RecordedAttempt { last, value, exit_code, truncated, erased })
 }
 
 fn read_outcome(given: &v1::Effect) -> Result<Outcome, InvalidField> {

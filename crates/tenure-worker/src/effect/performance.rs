@@ -100,9 +100,6 @@ impl<'a> Performance<'a> {
                 self.execute(attempt, recorded.last.recovery).await
             }
             (Announcement::Probe { .. }, Some(recorded)) => self.probe_recorded(&recorded).await,
-            (Announcement::Done, Some(recorded)) if recorded.value.is_none() => {
-                Err(self.refuse_erased(&recorded).into())
-            }
             (Announcement::Done, Some(recorded)) => Ok(Answer::done_before(recorded)),
             (Announcement::FailedForGood, Some(recorded)) => Ok(Answer::failed_for_good(recorded)),
             (Announcement::Undecided, Some(recorded)) => {
@@ -117,18 +114,6 @@ impl<'a> Performance<'a> {
     /// no harm beside its repetition.
     pub(super) fn unheard(&self) -> Option<u32> {
         self.unheard.filter(|_| self.plan.declared.mutates)
-    }
-
-    /// It is done, and what it returned was erased: it is not performed a second time, and an empty output would be a lie.
-    fn refuse_erased(&self, recorded: &RecordedAttempt) -> Refusal {
-        let (key, job) = (&self.plan.key, self.effects.standing.grant.run.job.short());
-        let said = format!(
-            "what was recorded of the effect {key} was erased, and it is not performed a second time (attempt {})",
-            recorded.last.attempt
-        );
-        Refusal::new(Reason::ValueErased, said)
-            .with_detail("key", key)
-            .with_next(format!("tenure journal {job} --kind operator_acted"))
     }
 
     /// Nothing more is said. Returns what may be left of a command whose end was not heard.
