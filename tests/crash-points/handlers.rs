@@ -10,7 +10,7 @@ use tenure_core::effect::Disposition;
 use tenure_testkit::LedgerClient;
 use tenure_worker::{
     Worker,
-    handler::{EffectCall, HandlerError, HandlerWorker, Probe, RunContext},
+    handler::{EffectCall, GroupError, HandlerError, HandlerWorker, Probe, RunContext, UndoCall},
 };
 
 /// What handlers change.
@@ -213,4 +213,60 @@ pub(crate) fn go_on_for_long(world: World) -> HandlerWorker {
             Ok::<_, HandlerError>(())
         }
     })
+}
+
+/// Posts that an effect was undone, under the text that the checkers read.
+async fn post_undone(world: World, call: UndoCall) -> Result<(), HandlerError> {
+    let job = call.effect_idempotency_key.split('/').next().unwrap_or_default();
+    let text = format!("{job} undo:{}", call.effect);
+    world.ledger.post(Some(&call.idempotency_key), &text).await?;
+    Ok(())
+}
+
+/// A group that is committed, whose last member was put off; and one that is reversed, because its invariant does not hold.
+pub(crate) fn keep_together(world: World) -> HandlerWorker {
+    let undoing = world.clone();
+    let worker = Worker::agent("grouped", "1", move |run: RunContext, (): ()| {
+        let world = world.clone();
+        async move {
+            let (world, run) = (&world, &run);
+            let mut kept = run.group("kept").await?;
+            for key in ["kept one", "kept two"] {
+                let effect = run.effect(key).idempotent().undo("post undone", &());
+                kept.perform(effect, async |call| world.post(run, key, &call).await).await?;
+            }
+            kept.check("it holds", true).await?;
+            let last = run.effect("put off").idempotent().no_undo();
+            kept.defer(last, move |call| async move { world.post(run, "put off", &call).await })?;
+            kept.commit().await?;
+            // A later run learns of the reversal where it opens the group.
+            let reversed = async {
+                let mut given_up = run.group("given up").await?;
+                let effect = run.effect("given up one").idempotent().undo("post undone", &());
+                given_up.perform(effect, async |call| world.post(run, "given up one", &call).await).await?;
+                given_up.check("it does not hold", false).await
+            };
+            match reversed.await {
+                Err(error) if error.downcast_ref::<GroupError>().is_some() => run.note("reversed").await,
+                other => other,
+            }
+        }
+    });
+    worker.compensation("post undone", move |call: UndoCall, (): ()| post_undone(undoing.clone(), call))
+}
+
+/// Effects that functions of the worker undo after the handler failed for good.
+pub(crate) fn fail_for_good(world: World) -> HandlerWorker {
+    let undoing = world.clone();
+    let worker = Worker::agent("compensated", "1", move |run: RunContext, (): ()| {
+        let world = world.clone();
+        async move {
+            for key in ["first", "second", "third"] {
+                let effect = run.effect(key).idempotent().undo("post undone", &());
+                effect.perform(async |call| world.post(&run, key, &call).await).await?;
+            }
+            Err::<(), _>(HandlerError::new("nothing can be done").into_final())
+        }
+    });
+    worker.compensation("post undone", move |call: UndoCall, (): ()| post_undone(undoing.clone(), call))
 }

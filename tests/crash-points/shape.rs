@@ -29,7 +29,7 @@ enum Work {
 }
 
 /// Every shape.
-pub(crate) const SHAPES: [Shape; 15] = [
+pub(crate) const SHAPES: [Shape; 17] = [
     handler("steps", handlers::take_steps),
     handler("recoveries", handlers::recover_in_four_ways),
     handler("retries", handlers::retry_until_done),
@@ -45,6 +45,8 @@ pub(crate) const SHAPES: [Shape; 15] = [
     undone("undone", scripts::UNDONE),
     cancelled("cancelled", scripts::CANCELLED),
     large("large", scripts::LARGE),
+    handler("grouped", handlers::keep_together),
+    compensated("compensated", handlers::fail_for_good),
 ];
 
 const fn handler(name: &'static str, begin: fn(World) -> HandlerWorker) -> Shape {
@@ -53,6 +55,12 @@ const fn handler(name: &'static str, begin: fn(World) -> HandlerWorker) -> Shape
 
 const fn script(name: &'static str, text: &'static str) -> Shape {
     Shape { name, settings: "", work: Work::Script(text), ends: State::Succeeded, input_bytes: 0 }
+}
+
+/// A handler that fails for good, and whose agent says that this is undone.
+const fn compensated(name: &'static str, begin: fn(World) -> HandlerWorker) -> Shape {
+    let settings = "unwind-on-failure = true\n";
+    Shape { name, settings, work: Work::Handler(begin), ends: State::Failed, input_bytes: 0 }
 }
 
 /// A script whose input and result lie in the blob store.
@@ -74,7 +82,7 @@ const fn undone(name: &'static str, text: &'static str) -> Shape {
 
 /// The shape of this name.
 pub(crate) fn find(name: &str) -> &'static Shape {
-    static ALL: [Shape; 15] = SHAPES;
+    static ALL: [Shape; 17] = SHAPES;
     ALL.iter().find(|shape| shape.name == name).unwrap_or_else(|| panic!("no shape is called {name}"))
 }
 

@@ -155,6 +155,16 @@ async fn crash_points_of_a_script_whose_input_and_result_are_blobs() {
     resume_every_point("large").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_handler_with_groups_of_effects() {
+    resume_every_point("grouped").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_handler_whose_effects_are_undone_by_its_functions() {
+    resume_every_point("compensated").await;
+}
+
 /// The table is what the tests above resume, so that none is forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_point_shapes_differ_and_have_enough_points_together() {
