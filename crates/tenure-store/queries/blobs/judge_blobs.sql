@@ -1,5 +1,5 @@
 -- Judges blobs that were not touched for a while and that no record was known to name: what a record of its job names is
--- kept; what belongs to a job that has a lease is left for later, because its run may yet name it; the rest goes, salt and
+-- kept; what belongs to a job that has a lease is left for later, behind all others, because its run may yet name it; the rest goes, salt and
 -- all. A row that another statement binds meanwhile is waited for and judged anew, because its `touched_at` is new then.
 --
 -- Index: `blobs_unsettled`; for each blob that is bound, the journal of its job by the primary key.
@@ -28,12 +28,12 @@ settled AS (
     UPDATE blobs AS b
     SET
         kept = j.named,
-        gone = NOT j.named,
-        salt = CASE WHEN j.named THEN b.salt END,
-        content = CASE WHEN j.named THEN b.content END
+        gone = NOT (j.named OR j.leased),
+        salt = CASE WHEN j.named OR j.leased THEN b.salt END,
+        content = CASE WHEN j.named OR j.leased THEN b.content END,
+        touched_at = CASE WHEN j.leased AND NOT j.named THEN statement_timestamp() ELSE b.touched_at END
     FROM judged AS j
     WHERE b.tenant = j.tenant AND b.blob = j.blob AND b.touched_at = j.touched_at AND NOT b.gone
-        AND (j.named OR NOT j.leased)
-    RETURNING b.gone
+    RETURNING b.gone, b.kept
 )
-SELECT count(*) FILTER (WHERE s.gone) AS "gone!", count(*) FILTER (WHERE NOT s.gone) AS "kept!" FROM settled AS s
+SELECT count(*) FILTER (WHERE s.gone) AS "gone!", count(*) FILTER (WHERE s.kept) AS "kept!" FROM settled AS s

@@ -4,7 +4,8 @@
 -- the last under its key, because no other may follow it), how many of them only a person can decide, how many were found
 -- not to have happened and not announced again, and those that took
 -- effect and are to be undone where the job is unwound, the last to land first: what was done before the last pivot stays,
--- and so does what was undone, whose undoing took effect under a key of its own. Of a job that is set aside, the record that
+-- and so does what was undone, whose undoing took effect under a key of its own. What somebody found out about later took effect
+-- when it was announced, for all that is known, and not when it was found out. Of a job that is set aside, the record that
 -- says so stands before the one that concluded it, beside which its result is kept. Indexes: the primary keys behind
 -- `job_facts` and that of `effects`, job by job (LIMIT 1 keeps the planner from another order).
 SELECT
@@ -98,11 +99,11 @@ CROSS JOIN LATERAL (
             'in_doubt', count(m.key) FILTER (WHERE m.in_doubt),
             'undecided', count(m.key) FILTER (WHERE m.in_doubt AND m.undecided),
             'denied', count(m.key) FILTER (WHERE m.denied),
-            'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.outcome_seq DESC)
+            'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.took_seq DESC)
                 FILTER (WHERE m.to_undo AND m.place <= $4), '[]'),
             'to_undo', count(m.key) FILTER (WHERE m.to_undo),
             'undeclared_steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt)
-                ORDER BY m.outcome_seq DESC) FILTER (WHERE m.to_undo AND m.undeclared AND m.place <= $4), '[]'),
+                ORDER BY m.took_seq DESC) FILTER (WHERE m.to_undo AND m.undeclared AND m.undeclared_place <= $4), '[]'),
             'undeclared', count(m.key) FILTER (WHERE m.to_undo AND m.undeclared),
             'landed', count(m.key) FILTER (WHERE m.landed AND NOT m.compensated AND NOT m.undoes),
             'compensated', count(m.key) FILTER (WHERE m.compensated)
@@ -110,25 +111,27 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT
             n.tenant, n.job, n.key, n.attempt, n.state, n.disposition, n.recovery, n.mutates, n.request, n.run,
-            n.announced_seq, n.outcome_seq, n.in_doubt, n.undecided, n.denied, n.to_undo, n.undeclared, n.landed, n.undoes,
+            n.announced_seq, n.took_seq, n.in_doubt, n.undecided, n.denied, n.to_undo, n.undeclared, n.landed, n.undoes,
             n.compensated,
             row_number() OVER (
-                PARTITION BY n.in_doubt, n.to_undo, n.undeclared
-                ORDER BY n.undecided DESC, CASE WHEN n.to_undo THEN n.outcome_seq END DESC, n.key
-            ) AS place
+                PARTITION BY n.in_doubt, n.to_undo
+                ORDER BY n.undecided DESC, CASE WHEN n.to_undo THEN n.took_seq END DESC, n.key
+            ) AS place,
+            row_number() OVER (PARTITION BY n.to_undo, n.undeclared ORDER BY n.took_seq DESC) AS undeclared_place
         FROM (
             SELECT
                 o.tenant, o.job, o.key, o.attempt, o.state, o.disposition, o.recovery, o.mutates, o.request, o.run,
-                o.announced_seq, o.outcome_seq, o.in_doubt, o.undecided, o.denied, o.landed, o.undoes, o.compensated,
+                o.announced_seq, o.took_seq, o.in_doubt, o.undecided, o.denied, o.landed, o.undoes, o.compensated,
                 o.compensation = 'undeclared' AS undeclared,
                 o.landed AND NOT o.compensated AND o.compensation IN ('undeclared', 'undo')
-                    AND o.outcome_seq > coalesce(max(o.outcome_seq) FILTER (
+                    AND o.took_seq > coalesce(max(o.took_seq) FILTER (
                         WHERE o.landed AND o.compensation = 'pivot'
                     ) OVER (), 0) AS to_undo
             FROM (
                 SELECT
                     e.tenant, e.job, e.key, e.attempt, e.state, e.disposition, e.recovery, e.mutates, e.request, e.run,
-                    e.announced_seq, e.outcome_seq, e.compensation,
+                    e.announced_seq, e.compensation,
+                    CASE e.state WHEN 'reconciled' THEN e.announced_seq ELSE e.outcome_seq END AS took_seq,
                     e.state = 'started' OR e.disposition IS NOT DISTINCT FROM 'in_doubt' AS in_doubt,
                     CASE e.state
                         WHEN 'started' THEN e.recovery = 'ask'

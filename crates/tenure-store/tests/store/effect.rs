@@ -512,6 +512,33 @@ async fn facts_name_the_steps_that_a_cancel_has_to_undo() {
 }
 
 #[tokio::test]
+async fn what_is_found_out_late_counts_as_landed_when_it_was_announced() {
+    let fleet = Fleet::start().await;
+    let mut holder = fleet.run_job(&fleet.attach("w1").await).await;
+    let as_declared = |compensation| Declared { compensation, ..ASK };
+    let (pivot, undo) = (as_declared(Compensation::Pivot), as_declared(Compensation::Undo));
+    let (in_doubt, landed) =
+        (Outcome::Failed(Disposition::InDoubt), Outcome::Reconciled(Disposition::Landed));
+    for draft in [
+        announce("pivot", 1, pivot),
+        outcome("pivot", 1, in_doubt),
+        announce("bucket", 1, undo),
+        outcome("bucket", 1, in_doubt),
+        announce("object", 1, undo),
+        outcome("object", 1, Outcome::Done),
+        outcome("pivot", 1, landed),
+        outcome("bucket", 1, landed),
+    ] {
+        assert!(applied(&fleet.append(holder.say(vec![draft])).await).is_some());
+    }
+    let facts = fleet.facts(holder.job).await;
+    let named: Vec<_> = facts.steps.listed.iter().map(|step| step.key.as_str()).collect();
+    assert_eq!(named, ["object", "bucket"], "both came after the pivot, whenever that was found out");
+    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job, &[]).await.unwrap().unwrap();
+    assert_eq!(next.key.as_str(), "object");
+}
+
+#[tokio::test]
 async fn what_was_undone_is_no_step_any_more_and_its_job_waits_anew_in_the_queue() {
     let fleet = Fleet::start().await;
     let mut holder = fleet.run_job(&fleet.attach("w1").await).await;
