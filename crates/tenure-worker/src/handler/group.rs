@@ -68,6 +68,8 @@ pub struct Group<'a> {
     members: Vec<String>,
     put_off: Vec<PutOff<'a>>,
     is_committed: bool,
+    /// The invariant that did not hold, from when this run found out.
+    broken: Option<String>,
 }
 
 impl fmt::Debug for Group<'_> {
@@ -88,14 +90,21 @@ impl<'a> Group<'a> {
         let name: StepName = given.parse().map_err(|error| final_error(GroupError::Name(error)))?;
         // A replay asks for every member again, and compares them; what was decided follows from what they returned.
         let World::Live { steps, .. } = run.world() else {
-            return Ok(Self { run, name, members: Vec::new(), put_off: Vec::new(), is_committed: false });
+            return Ok(Self {
+                run,
+                name,
+                members: Vec::new(),
+                put_off: Vec::new(),
+                is_committed: false,
+                broken: None,
+            });
         };
         if !steps.take_group(&name) {
             return Err(final_error(GroupError::OpenedTwice { group: given.to_owned() }));
         }
         let settled = steps.find_group(&name).await?;
         let is_committed = settled.as_ref().is_some_and(|settled| !settled.reversed);
-        let group = Self { run, name, members: Vec::new(), put_off: Vec::new(), is_committed };
+        let group = Self { run, name, members: Vec::new(), put_off: Vec::new(), is_committed, broken: None };
         match settled {
             Some(settled) if settled.reversed => {
                 undo_keys(run, settled.members).await?;
@@ -114,7 +123,7 @@ impl<'a> Group<'a> {
     /// [`Effect::no_undo`].
     ///
     /// # Errors
-    /// As [`Effect::perform`]; a [`GroupError`], where it could not be reversed or there are 100 members.
+    /// As [`Effect::perform`]; a [`GroupError`], where it could not be reversed, there are 100 members, or the group was reversed.
     pub async fn perform<T, E, Fut>(
         &mut self,
         effect: Effect<'_, T>,
@@ -125,6 +134,7 @@ impl<'a> Group<'a> {
         E: Into<HandlerError>,
         Fut: Future<Output = Result<T, E>>,
     {
+        self.ensure_whole()?;
         if !effect.is_reversible() {
             let (group, key) = (self.name.to_string(), effect.key().to_owned());
             return Err(final_error(GroupError::NotReversible { group, key }));
@@ -137,7 +147,7 @@ impl<'a> Group<'a> {
     /// Puts a member off until the group is committed: a letter, say, that nobody can call back.
     ///
     /// # Errors
-    /// There are 100 members.
+    /// There are 100 members, or the group was reversed.
     pub fn defer<T, E, F, Fut>(&mut self, effect: Effect<'a, T>, work: F) -> Result<(), HandlerError>
     where
         T: Serialize + DeserializeOwned + Send + 'a,
@@ -145,6 +155,7 @@ impl<'a> Group<'a> {
         F: FnMut(EffectCall) -> Fut + Send + 'a,
         Fut: Future<Output = Result<T, E>> + Send + 'a,
     {
+        self.ensure_whole()?;
         self.make_room()?;
         self.put_off.push(Box::pin(async move { effect.perform(work).await.map(drop) }));
         Ok(())
@@ -158,9 +169,13 @@ impl<'a> Group<'a> {
     /// [`GroupError::Reversed`], which is final unless the handler says otherwise, once everything is reversed; what failed
     /// while it was reversed, which the next run tries again.
     pub async fn check(&mut self, invariant: &str, holds: bool) -> Result<(), HandlerError> {
+        self.ensure_whole()?;
         if holds || self.is_committed {
             return Ok(());
         }
+        // Whatever the handler makes of the error, the group is not decided a second time, nor anything sent.
+        self.broken = Some(invariant.to_owned());
+        self.put_off.clear();
         if let World::Live { .. } = self.run.world() {
             self.settle(Some(invariant)).await?;
             undo_keys(self.run, self.members.clone()).await?;
@@ -172,7 +187,9 @@ impl<'a> Group<'a> {
     ///
     /// # Errors
     /// As [`Effect::perform`] of the first that failed. The group stays committed, and the next run goes on there.
+    /// [`GroupError::Reversed`] where an invariant did not hold: nothing is sent.
     pub async fn commit(mut self) -> Result<(), HandlerError> {
+        self.ensure_whole()?;
         if !self.is_committed {
             self.settle(None).await?;
         }
@@ -195,6 +212,11 @@ impl<'a> Group<'a> {
             steps.begin_with(Kind::GroupSettled(settled)).await?;
         }
         Ok(())
+    }
+
+    /// After an invariant did not hold there is nothing more to do with it.
+    fn ensure_whole(&self) -> Result<(), HandlerError> {
+        self.broken.as_ref().map_or(Ok(()), |invariant| Err(self.reversed(invariant.clone())))
     }
 
     fn make_room(&self) -> Result<(), HandlerError> {

@@ -468,6 +468,33 @@ async fn an_invariant_that_fails_reverses_what_was_performed_and_never_sends_wha
 }
 
 #[tokio::test]
+async fn a_handler_that_commits_a_group_in_spite_of_its_invariant_sends_nothing_and_decides_nothing_again() {
+    let letters = Count::default();
+    let counted = letters.clone();
+    let handler = move |run: RunContext, _: bool| {
+        let letters = counted.clone();
+        async move {
+            let mut group = run.group("order").await?;
+            group.defer(run.effect("mail").no_undo(), move |_| {
+                let letters = letters.clone();
+                async move { Ok::<_, HandlerError>(letters.next()) }
+            })?;
+            let broken = group.check("the shelf is not empty", false).await;
+            assert!(broken.is_err() && group.check("another", true).await.is_err());
+            group.commit().await
+        }
+    };
+    let (fixture, end) = grouped_run(Worker::agent("greeter", "1", handler), 1, false, |_| {}).await;
+    assert_eq!(
+        records(&fixture, 2).await,
+        ["group order opened", "group order reversed  the shelf is not empty"]
+    );
+    assert_eq!(letters.get(), 0);
+    let (error, is_final) = failure(end);
+    assert!(is_final && error.contains("the shelf is not empty"), "{error}");
+}
+
+#[tokio::test]
 async fn a_group_whose_invariants_hold_sends_what_was_put_off_after_it_is_committed() {
     let (handlers, [members, letters], calls) = grouper();
     let (fixture, end) = grouped_run(handlers, 1, true, |_| {}).await;
