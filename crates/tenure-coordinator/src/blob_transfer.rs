@@ -8,14 +8,17 @@ use bytes::{Bytes, BytesMut};
 use tenure_core::{
     chain::ValueDigest,
     id::{Digest, JobId, Tenant},
-    limits::{BLOB_CHUNK_MAX_BYTES, BLOB_MAX_BYTES, BLOB_PART_BYTES, VALUE_MAX_BYTES},
+    limits::{BLOB_CHUNK_MAX_BYTES, BLOB_MAX_BYTES, BLOB_PART_BYTES, BLOB_TRANSFER_WITHIN, VALUE_MAX_BYTES},
     reason::Reason,
     record::ValueRef,
     refusal::Refusal,
 };
 use tenure_proto::v1;
 use tenure_store::{BlobPlace, FoundBlob, StoredBlob};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout},
+};
 use uuid::Uuid;
 
 use crate::{
@@ -41,6 +44,7 @@ pub(crate) struct Upload {
     bytes: u64,
     /// How many bytes were said to come.
     expected: Option<u64>,
+    began: Instant,
     finished: bool,
     _turn: OwnedSemaphorePermit,
 }
@@ -85,6 +89,7 @@ impl Upload {
             pieces: 0,
             bytes: 0,
             expected,
+            began: Instant::now(),
             finished: false,
             _turn: turn,
         })
@@ -92,6 +97,14 @@ impl Upload {
 
     /// Takes what came.
     pub(crate) async fn add(&mut self, chunk: Bytes) -> Result<(), Refusal> {
+        // One that sends next to nothing, or nothing, keeps a place from everybody else.
+        if chunk.is_empty() {
+            let words = "a piece has no bytes";
+            return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "chunk"));
+        }
+        if self.began.elapsed() > BLOB_TRANSFER_WITHIN {
+            return Err(refuse_slow());
+        }
         if chunk.len() > BLOB_CHUNK_MAX_BYTES {
             let words =
                 format!("a piece has {} bytes, and at most {BLOB_CHUNK_MAX_BYTES} are taken", chunk.len());
@@ -212,7 +225,8 @@ pub(crate) async fn send_blob<M>(
     reader: Reader<M>,
     turn: OwnedSemaphorePermit,
 ) {
-    if let Err(refusal) = send_pieces(&parts, &blob, &wire, &reader).await {
+    let sent = timeout(BLOB_TRANSFER_WITHIN, send_pieces(&parts, &blob, &wire, &reader)).await;
+    if let Err(refusal) = sent.unwrap_or_else(|_| Err(refuse_slow())) {
         reader.end_with(&refusal);
     }
     drop(turn);
@@ -259,6 +273,11 @@ async fn read_piece(parts: &Parts, blob: &OpenBlob, number: u32, left: u64) -> R
         }
         Err(PieceError::Unavailable(refusal)) => Err(refusal),
     }
+}
+
+fn refuse_slow() -> Refusal {
+    let words = format!("the value took more than {} s", BLOB_TRANSFER_WITHIN.as_secs());
+    Refusal::new(Reason::RequestTooSlow, words)
 }
 
 fn refuse_different(blob: &OpenBlob) -> Refusal {

@@ -20,6 +20,8 @@ pub const BLOB_PART_BYTES: usize = 4 * 1024 * 1024;
 pub const BLOB_TRANSFERS_MAX: usize = 32;
 /// How long the next piece of a blob may take to come, and how long a reader may take to make room for it.
 pub const BLOB_CHUNK_WITHIN: Duration = Duration::from_secs(60);
+/// How long the whole of a blob may take to come or to go: each takes one of few places meanwhile.
+pub const BLOB_TRANSFER_WITHIN: Duration = Duration::from_secs(600);
 /// How long a blob store may take to store, give or delete one object.
 pub const BLOB_STORE_WITHIN: Duration = Duration::from_secs(30);
 /// How long a worker goes on asking for an input, or handing on a result, while the blob store does not answer.

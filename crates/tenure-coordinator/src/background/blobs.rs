@@ -27,9 +27,16 @@ pub(crate) async fn sweep_once(parts: &Parts) -> Result<usize, tenure_core::refu
     let judged = parts.bulk.ask(judged).await?;
     tracing::debug!(?judged, "blobs pass");
     let gone = parts.bulk.ask(parts.store.list_gone_blobs(None, BLOB_SWEEP_MAX)).await?;
+    let (mut deleted, mut failed) = (0, None);
     for place in &gone {
-        parts.blobs.delete_pieces(place).await?;
-        parts.bulk.ask(parts.store.delete_blob(place)).await?;
+        // One that cannot be deleted does not keep the others.
+        match parts.blobs.delete_pieces(place).await {
+            Ok(()) => {
+                parts.bulk.ask(parts.store.delete_blob(place)).await?;
+                deleted += 1;
+            }
+            Err(refusal) => failed = failed.or(Some(refusal)),
+        }
     }
-    Ok(gone.len())
+    failed.map_or(Ok(deleted), Err)
 }

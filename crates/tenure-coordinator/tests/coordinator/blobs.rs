@@ -123,6 +123,7 @@ async fn an_upload_that_is_no_value_is_refused_and_leaves_no_piece_behind() {
         ("nothing", vec![], Reason::InvalidArgument),
         ("less than was said", shorter, Reason::InvalidArgument),
         ("what a message takes", pieces(262_144), Reason::InvalidArgument),
+        ("a piece without a byte", vec![chunk(0)], Reason::InvalidArgument),
         ("a piece beyond its limit", vec![chunk(64 * 1024 + 1)], Reason::InvalidArgument),
         (
             "a length after the first piece",
