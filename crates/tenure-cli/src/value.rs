@@ -1,7 +1,7 @@
 //! Values as they are given on the command line: a text, `@FILE`, or `-` for stdin.
 
 use std::{
-    fs,
+    fs::File,
     io::{self, Read as _},
 };
 
@@ -13,11 +13,9 @@ use crate::failure::Failure;
 /// Reads the value; `what` is what it is, for whoever has to look for it.
 pub(crate) fn read_value(given: &str, what: &str) -> Result<Bytes, Failure> {
     let read = if given == "-" {
-        let mut input = Vec::new();
-        // One byte more shows that it is too much.
-        io::stdin().lock().take(VALUE_MAX_BYTES + 1).read_to_end(&mut input).map(|_| input)
+        read_bounded(io::stdin().lock())
     } else if let Some(path) = given.strip_prefix('@') {
-        fs::read(path)
+        File::open(path).and_then(read_bounded)
     } else {
         Ok(given.as_bytes().to_vec())
     };
@@ -28,6 +26,13 @@ pub(crate) fn read_value(given: &str, what: &str) -> Result<Bytes, Failure> {
     })
 }
 
+/// One byte more than is taken shows that it is too much.
+fn read_bounded(from: impl io::Read) -> io::Result<Vec<u8>> {
+    let mut input = Vec::new();
+    from.take(VALUE_MAX_BYTES + 1).read_to_end(&mut input)?;
+    Ok(input)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,7 +41,7 @@ mod tests {
     fn a_value_is_a_text_or_the_bytes_of_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("value");
-        fs::write(&path, [0xff, b'\n']).unwrap();
+        std::fs::write(&path, [0xff, b'\n']).unwrap();
         let given = format!("@{}", path.display());
         assert_eq!(read_value(&given, "the value").unwrap(), Bytes::from_static(&[0xff, b'\n']));
         assert_eq!(read_value("abc", "the value").unwrap(), "abc");
