@@ -97,8 +97,9 @@ pub fn refuse_verb(state: State, verb: Verb, permission: Permission) -> Refusal 
     Refusal::new(Reason::VerbNotAllowed, words).with_detail("state", state).with_detail("verb", verb.name())
 }
 
-/// Plans a cancel. A living run is asked by a notice at its own epoch, which fences nobody; a job without one is sealed
-/// at once, or set aside where an effect is in doubt or would have to be undone. The first asker stands, and so does an
+/// Plans a cancel. A living run is asked by a notice at its own epoch, which fences nobody; of a job without
+/// one what took effect is undone by a run of its own, where there is anything; otherwise it is sealed at once, or set aside where an
+/// effect is in doubt or nobody declared how one is undone. The first asker stands, and so does an
 /// abandon.
 ///
 /// # Errors

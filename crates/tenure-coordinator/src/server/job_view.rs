@@ -43,7 +43,7 @@ fn next_commands(row: &JobRow) -> Vec<String> {
     let unaccounted = row.lease.as_ref().filter(|lease| !lease.live).map(|lease| lease.run_epoch);
     let asked =
         row.cancel_requested.is_some() || row.lease.as_ref().is_some_and(|lease| lease.abandon.is_some());
-    tenure_core::job::next_commands(row.job, row.state, unaccounted, asked)
+    tenure_core::job::next_commands(row.job, row.state, unaccounted, asked, row.unwinding.is_some())
 }
 
 fn write_holder(lease: LeaseFacts) -> v1::Holder {

@@ -7,13 +7,15 @@ use crate::{
 };
 
 /// The commands. `unaccounted` is the epoch of a run that is settled and whose child is not known to be gone;
-/// `end_requested` is true where a cancel or an abandon stands.
+/// `end_requested` is true where a cancel or an abandon stands, `unwound` where its undoing has begun, after which it is not
+/// resumed.
 #[must_use]
 pub fn next_commands(
     job: JobId,
     state: State,
     unaccounted: Option<Epoch>,
     end_requested: bool,
+    unwound: bool,
 ) -> Vec<String> {
     let job = job.short();
     let confirm = |epoch| format!("tenure confirm-gone {job} --epoch {epoch} --why W");
@@ -25,6 +27,9 @@ pub fn next_commands(
             Some(epoch) => vec![confirm(epoch), abandon],
             None => vec![format!("tenure recover {job} --why W")],
         },
+        State::Failed if unwound => {
+            vec![format!("tenure output {job} --stderr"), format!("tenure effects {job}")]
+        }
         State::Failed | State::Withheld => {
             vec![format!("tenure resume {job} --why W"), format!("tenure output {job} --stderr")]
         }

@@ -60,13 +60,15 @@ fn unfinished_are_ready_running_suspended_interrupted_exhausted_withheld_and_qua
 fn which_commands_go_on_from_every_state() {
     let mut table = String::new();
     for state in State::ALL {
-        let commands = next_commands(crate::factory::job_id(), *state, None, false);
+        let commands = next_commands(crate::factory::job_id(), *state, None, false, false);
         table.push_str(&format!("{state}: {}\n", commands.join(" | ")));
     }
-    let commands = next_commands(crate::factory::job_id(), State::Interrupted, Some(Epoch(4)), false);
+    let commands = next_commands(crate::factory::job_id(), State::Interrupted, Some(Epoch(4)), false, false);
     table.push_str(&format!("interrupted, child unaccounted for: {}\n", commands.join(" | ")));
-    let commands = next_commands(crate::factory::job_id(), State::Running, None, true);
+    let commands = next_commands(crate::factory::job_id(), State::Running, None, true, false);
     table.push_str(&format!("running, cancel requested: {}\n", commands.join(" | ")));
+    let commands = next_commands(crate::factory::job_id(), State::Failed, None, false, true);
+    table.push_str(&format!("failed, undone: {}\n", commands.join(" | ")));
     insta::assert_snapshot!(table);
 }
 

@@ -184,8 +184,9 @@ const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
     if admitted { Some(outcome.state()) } else { None }
 }
 
-/// What a verb does to the state at once, where the table allows it. What a living run is asked for changes nothing until
-/// it has answered; what a person says about the world changes no state by itself.
+/// What a verb does to the state where nothing stands in its way and the table allows it: a cancel may
+/// have to undo first. What a living run is asked for changes nothing until it has answered; what a person says about the world
+/// changes no state by itself.
 fn after_verb(state: State, verb: Verb) -> Result<State, Refusal> {
     let permission = verb::allowed(state, verb);
     if !permission.is_granted() {

@@ -1,7 +1,7 @@
 //! Verdicts that effects stand in the way of. A job is never called succeeded, failed or cancelled while a mutating effect is
 //! in doubt, nor cancelled while something that took effect could not be undone: it is set aside, and says what it
-//! would have become. What it returned is kept. Exhausted is no such verdict: it leaves the job open, and whoever goes on
-//! meets the doubt. Neighbours: `judgement`, `run_end` and `unwinding` ask, `effect` says what a doubt is.
+//! would have become. What it returned is kept. Exhausted is such a verdict only where a person has to
+//! decide: it leaves the job open, and a later run settles the rest. Neighbours: `judgement`, `run_end` and `unwinding` ask, `effect` says what a doubt is.
 
 use crate::{
     effect::{EffectKey, EffectRef},

@@ -4,8 +4,8 @@
 //! `quarantine` set it aside, `judgement` queues runs, the verb asks.
 
 use super::{
-    InsteadOf, Verdict, cancel, conclude_undoubted, judgement::continue_by_person, quarantine_doubts,
-    unwind_again, unwinding::fail,
+    InsteadOf, Verdict, conclude_undoubted, judgement::continue_by_person, quarantine_doubts, unwind_again,
+    unwinding::fail,
 };
 use crate::{
     handover::Cause,
@@ -51,8 +51,9 @@ pub fn reopen(
         State::Ready | State::Interrupted | State::Succeeded | State::Failed => {
             continue_by_person(facts, epoch, drafts, Pays::Nothing, cause)
         }
-        State::Cancelled => cancel(facts, epoch, drafts),
-        State::Running
+        // What would have been cancelled has its cancel standing, and was unwound above.
+        State::Cancelled
+        | State::Running
         | State::Suspended
         | State::Withheld
         | State::Quarantined
