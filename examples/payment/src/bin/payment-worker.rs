@@ -24,6 +24,7 @@ async fn serve() -> anyhow::Result<()> {
     let (name, endpoints, data_dir) = (next("NAME")?, next("ENDPOINTS")?, next("DATA_DIR")?);
     let endpoints = endpoints.split(',').map(str::to_owned).collect();
     let options = WorkerOptions::new(name, endpoints, data_dir.into());
-    tenure_example_payment::payments::worker().start(options)?.serve_until_signalled().await?;
+    let worker = tenure_example_payment::payments::worker().replay_if_asked().await;
+    worker.start(options)?.serve_until_signalled().await?;
     Ok(())
 }
