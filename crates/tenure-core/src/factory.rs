@@ -55,6 +55,7 @@ pub(crate) fn facts(state: State) -> JobFacts {
         session: SessionId(job_id().0),
         agent: "release-notes".parse().unwrap(),
         declaration: Digest::of(b"{}"),
+        unheld_bundle: None,
         recovery: automatic(),
         state,
         reason: None,

@@ -30,6 +30,8 @@ pub struct JobFacts {
     pub agent: AgentName,
     /// The declaration it is held to.
     pub declaration: Digest,
+    /// The policy bundle that it is held to, where the fleet does not hold that any more.
+    pub unheld_bundle: Option<Digest>,
     /// What its plan froze.
     pub recovery: RecoveryPolicy,
     /// Where it stands.
@@ -280,6 +282,8 @@ pub struct JobChange {
 pub struct AcceptedDeclaration {
     /// Its digest.
     pub digest: Digest,
+    /// The policy bundle that its agent has with it, where it has one.
+    pub bundle: Option<Digest>,
     /// What a worker needs for it: labels.
     pub requires: Vec<String>,
 }

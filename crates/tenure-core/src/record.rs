@@ -3,9 +3,11 @@
 //! kind is not an error of the chain, but nothing is decided from it. Neighbours: `chain` hashes, `plan` says what is to
 //! be written, `tenure-store` writes.
 
+mod changed;
 mod seal;
 mod value;
 
+pub use changed::{ChangedDeclaration, HeldTo};
 pub use seal::{Header, SealError, SealedRecord, seal_records};
 pub use value::{KeptValue, NewValue, SaltedValue, ValueRef};
 
@@ -79,16 +81,6 @@ pub enum DeadlineSetting {
     At(Timestamp),
     /// None.
     None,
-}
-
-/// The declaration that a job was admitted under, which nothing carries out any more, and what stands in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedDeclaration {
-    /// The one that it was admitted under.
-    pub admitted: Digest,
-    /// The present one of its agent; none: the agent has none any more.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub present: Option<Digest>,
 }
 
 /// What happened. Stored under `kind`, in snake case.
@@ -256,6 +248,9 @@ pub enum RecordKind {
         /// The declaration that it is held to from now on, where a person accepted another one.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         declaration: Option<Digest>,
+        /// The policy bundle that stands beside that declaration; none: there is none, or no other declaration was accepted.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        bundle: Option<Digest>,
     },
     /// A person has a job that had come to an end go on.
     Resumed {

@@ -18,7 +18,10 @@ pub use evidence::{Evidence, plan_settlement};
 pub use judgement::{
     Judgement, carry_out, continue_by_person, judge, judge_again, plan_denial, restart_by_person,
 };
-pub use quarantine::{DECLARATION_CHANGED, EFFECT_IN_DOUBT, NOT_UNWOUND, plan_changed_declaration};
+pub use quarantine::{
+    BUNDLE_CHANGED, DECLARATION_CHANGED, EFFECT_IN_DOUBT, NOT_UNWOUND, plan_changed_bundle,
+    plan_changed_declaration,
+};
 pub use reopening::reopen;
 pub use run_end::{EndDecision, EndReport, RunEnd, Unasked, plan_end, plan_success};
 pub use unwinding::{cancel, unwind_again};

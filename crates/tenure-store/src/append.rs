@@ -209,7 +209,8 @@ impl Store {
             i64::from(JOB_EFFECTS_MAX),
             &job.unwinding as _,
             &job.declaration as _,
-            &job.requires as _
+            &job.requires as _,
+            &job.bundle as _
         )
         .fetch_all(&self.pool)
         .await

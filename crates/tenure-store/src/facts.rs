@@ -138,7 +138,8 @@ pub(crate) struct FactsRow {
     pub(crate) kept_salt: Option<Vec<u8>>,
     /// The record that concluded it, where no result lies beside it.
     pub(crate) kept_bytes: Option<Vec<u8>>,
-    /// A listing does not look.
+    /// A listing does not look, here and below.
+    pub(crate) unheld_bundle: Option<Vec<u8>>,
     pub(crate) plan_frozen: bool,
     /// What matters of the effects that mutate, where there are any; a listing leaves it out.
     pub(crate) effects: Option<serde_json::Value>,
@@ -158,6 +159,7 @@ impl FactsRow {
             lease: self.lease(reader)?,
             interruption: self.interruption(reader)?,
             set_aside: self.take_set_aside(reader)?,
+            unheld_bundle: self.unheld_bundle.as_deref().map(|found| reader.digest(found)).transpose()?,
             plan_frozen: self.plan_frozen,
             head: self.head(reader)?,
             tenant: reader.tenant(self.tenant)?,

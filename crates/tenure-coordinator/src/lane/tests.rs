@@ -289,6 +289,7 @@ fn running_facts(run: &RunRef) -> JobFacts {
         session: SessionId(run.job.0),
         agent: "notes".parse().unwrap(),
         declaration: Digest::of(b"declaration"),
+        unheld_bundle: None,
         recovery,
         state: State::Running,
         reason: None,

@@ -26,5 +26,6 @@ pub(super) async fn read_accepted(
             .with_next("tenure agents"));
     };
     let declaration = Declaration::parse(&present.document)?;
-    Ok(AcceptedDeclaration { digest, requires: list_requirements(&row.agent, &declaration) })
+    let requires = list_requirements(&row.agent, &declaration);
+    Ok(AcceptedDeclaration { digest, bundle: present.bundle, requires })
 }

@@ -1,5 +1,5 @@
-//! Jobs whose declaration nothing carries out any more: set aside with both digests, and going on under the old one once it is
-//! back, or under the present one where a person accepts it.
+//! Jobs whose declaration nothing carries out any more, or whose policy bundle is gone: set aside with both digests, and going on
+//! under the old one once it is back, or under the present one where a person accepts it.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ async fn a_job_goes_on_under_the_present_declaration_where_a_person_accepts_it_a
         assert_eq!(reason(reopen(&fleet, &job, Some(wrong)).await), Reason::DeclarationMismatch);
     }
     assert_eq!(reason(reopen(&fleet, &job, Some(vec![7; 3])).await), Reason::InvalidArgument);
-    assert_eq!(reopen(&fleet, &job, Some(present.clone())).await.unwrap().state(), JobState::Ready);
+    reopen(&fleet, &job, Some(present.clone())).await.unwrap();
     let grant = new.hear_grant().await;
     assert_eq!(grant.run.clone().unwrap().job_id, job);
     assert_eq!(Digest::of(&grant.declaration), Digest(present.clone().try_into().unwrap()));
@@ -141,4 +141,87 @@ async fn a_job_whose_declaration_is_not_held_any_more_is_set_aside_when_a_worker
     .unwrap();
     reopen(&fleet, &job, None).await.unwrap();
     assert_eq!(worker.hear_grant().await.run.unwrap().job_id, job);
+}
+
+/// Declares the agent with a tenant's bundle beside it; returns the bundle's digest.
+async fn apply_with_bundle(fleet: &Fleet, bundle: &'static str) -> String {
+    let document = r#"{"command":["true"]}"#.into();
+    let agents = vec![v1::AgentDeclaration { name: "mailer".into(), document }];
+    let request = v1::ApplyAgentsRequest { agents, bundle: bundle.into(), ..Default::default() };
+    fleet.agents().apply_agents(request).await.unwrap();
+    Digest::of(bundle.as_bytes()).to_string()
+}
+
+async fn held_bundle(fleet: &Fleet, job: &str) -> Option<String> {
+    let held: Option<Vec<u8>> = sqlx::query_scalar("SELECT bundle FROM jobs WHERE job = $1::uuid")
+        .bind(job)
+        .fetch_one(&fleet.pool().await)
+        .await
+        .unwrap();
+    held.map(|digest| hex(&digest))
+}
+
+/// A job of a bundle that was replaced, and then removed from the database.
+async fn lose_bundle(fleet: &Fleet) -> (String, [String; 2]) {
+    let admitted = apply_with_bundle(fleet, r#"{"limits":{"hops":5}}"#).await;
+    let job = fleet.submit("mailer").await;
+    let present = apply_with_bundle(fleet, r#"{"limits":{"hops":6}}"#).await;
+    let lost = sqlx::query("DELETE FROM bundles WHERE encode(digest, 'hex') = $1")
+        .bind(&admitted)
+        .execute(&fleet.pool().await)
+        .await
+        .unwrap();
+    assert_eq!(lost.rows_affected(), 1);
+    (job, [admitted, present])
+}
+
+#[tokio::test]
+async fn a_job_under_a_bundle_that_was_only_replaced_runs_as_it_was_admitted() {
+    let fleet = Fleet::start().await;
+    let admitted = apply_with_bundle(&fleet, r#"{"limits":{"hops":5}}"#).await;
+    let job = fleet.submit("mailer").await;
+    apply_with_bundle(&fleet, r#"{"limits":{"hops":6}}"#).await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    assert_eq!(worker.hear_grant().await.run.unwrap().job_id, job);
+    assert_eq!(held_bundle(&fleet, &job).await, Some(admitted));
+}
+
+#[tokio::test]
+async fn a_job_whose_policy_bundle_is_gone_is_set_aside_and_goes_on_once_it_is_back() {
+    let fleet = Fleet::start().await;
+    let (job, [admitted, present]) = lose_bundle(&fleet).await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    let aside = fleet.job_in(&job, JobState::Quarantined).await;
+    assert_eq!(aside.reason, "bundle_changed");
+    for digest in [&admitted, &present] {
+        assert!(aside.detail.contains(digest.as_str()), "{}", aside.detail);
+    }
+    let records = fleet.records(&job).await;
+    let decided = records.iter().find(|record| record.kind == "quarantine_decided").unwrap();
+    let text = String::from_utf8(decided.bytes.to_vec()).unwrap();
+    let changed = format!(r#""changed":{{"what":"bundle","admitted":"{admitted}","present":"{present}"}}"#);
+    assert!(text.contains(&changed), "{text}");
+
+    reopen(&fleet, &job, None).await.unwrap();
+    fleet.job_in(&job, JobState::Quarantined).await;
+    assert_eq!(apply_with_bundle(&fleet, r#"{"limits":{"hops":5}}"#).await, admitted);
+    reopen(&fleet, &job, None).await.unwrap();
+    assert_eq!(worker.hear_grant().await.run.unwrap().job_id, job);
+}
+
+#[tokio::test]
+async fn a_job_whose_policy_bundle_is_gone_goes_on_under_the_present_one_where_a_person_accepts_its_agents_declaration()
+ {
+    let fleet = Fleet::start().await;
+    let (job, [_, present]) = lose_bundle(&fleet).await;
+    let mut worker = Worker::start(&fleet, "w1", 1).await;
+    fleet.job_in(&job, JobState::Quarantined).await;
+    let declaration = present_digest(&fleet).await;
+    reopen(&fleet, &job, Some(declaration.clone())).await.unwrap();
+    assert_eq!(worker.hear_grant().await.run.unwrap().job_id, job);
+    assert_eq!(held_bundle(&fleet, &job).await, Some(present.clone()));
+    let record = fleet.records(&job).await.into_iter().find(|record| record.kind == "reopened").unwrap();
+    let text = String::from_utf8(record.bytes.to_vec()).unwrap();
+    let names = format!(r#""declaration":"{}","bundle":"{present}""#, hex(&declaration));
+    assert!(text.contains(&names), "{text}");
 }

@@ -8,7 +8,7 @@ use crate::{
     id::{Digest, Epoch},
     job::{self, Event, Outcome, State},
     plan::{Decision, JobFacts, Plan},
-    record::{ChangedDeclaration, Draft, NewValue, RecordKind},
+    record::{ChangedDeclaration, Draft, HeldTo, NewValue, RecordKind},
     refusal::Refusal,
     settlement::{conclude_with, unwinding::give_up},
     unwinding::Unwinding,
@@ -21,6 +21,9 @@ pub const NOT_UNWOUND: &str = "not_unwound";
 
 /// The reason of a job that is set aside because nothing carries out its declaration any more.
 pub const DECLARATION_CHANGED: &str = "declaration_changed";
+
+/// The reason of a job that is set aside because its policy bundle is not held any more.
+pub const BUNDLE_CHANGED: &str = "bundle_changed";
 
 /// A verdict about a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,13 +109,56 @@ pub fn plan_changed_declaration(
         }
     };
     let detail = format!("it was admitted under declaration {admitted}, {why}{goes_on}");
+    let changed = ChangedDeclaration { what: HeldTo::Declaration, admitted, present };
+    set_aside_changed(facts, DECLARATION_CHANGED, &detail, changed)
+}
+
+/// The plan of a ready job whose policy bundle the fleet does not hold any more: it is set aside, and the record names both
+/// bundles. `present` is the declaration and the bundle that its agent has at present. A job whose bundle is held, or that is
+/// no longer ready, is `Already`.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub fn plan_changed_bundle(
+    facts: &JobFacts,
+    present: Option<(Digest, Option<Digest>)>,
+) -> Result<Decision, Refusal> {
+    let Some(admitted) = facts.unheld_bundle.filter(|_| facts.state == State::Ready) else {
+        return Ok(Decision::Already);
+    };
+    let (agent, short) = (&facts.agent, facts.job.short());
+    let bundle = present.and_then(|(_, bundle)| bundle);
+    let stands = match bundle {
+        Some(bundle) => format!("the present one of agent {agent} is {bundle}"),
+        None => format!("agent {agent} has none at present"),
+    };
+    let or_else = present.map(|(declaration, _)| {
+        format!(
+            ", or have it go on under what its agent has at present: tenure reopen {short} --accept-declaration {declaration} --why W"
+        )
+    });
+    let detail = format!(
+        "it was admitted under policy bundle {admitted}, which the fleet does not hold any more; {stands}. Bring the old one \
+         back and reopen the job{}",
+        or_else.unwrap_or_default()
+    );
+    let changed = ChangedDeclaration { what: HeldTo::Bundle, admitted, present: bundle };
+    set_aside_changed(facts, BUNDLE_CHANGED, &detail, changed)
+}
+
+fn set_aside_changed(
+    facts: &JobFacts,
+    reason: &str,
+    detail: &str,
+    changed: ChangedDeclaration,
+) -> Result<Decision, Refusal> {
     let aside = Aside {
         effects: Vec::new(),
         count: 0,
         instead_of: InsteadOf::of(State::Ready),
-        reason: DECLARATION_CHANGED,
-        detail: &detail,
-        changed: Some(ChangedDeclaration { admitted, present }),
+        reason,
+        detail,
+        changed: Some(changed),
     };
     set_aside(facts, facts.head_epoch, Vec::new(), aside).map(Decision::Write)
 }

@@ -15,7 +15,7 @@ use crate::{
 /// again; where a cancel stands it goes on to be cancelled.
 ///
 /// `accepted` is the declaration that the job is held to from now on, where a person accepts another one; only a job that was
-/// set aside because of its declaration takes one.
+/// set aside because of its declaration, or of its bundle, takes one, and with it the bundle that stands beside it.
 ///
 /// # Errors
 /// The reason is blank, the job is not quarantined, the child of its last run is not known to be gone, it never started, or
@@ -35,7 +35,9 @@ pub fn plan_reopen(
         return Err(refuse_declaration(facts, accepted));
     }
     let declaration = accepted.map(|accepted| accepted.digest);
-    let reopened = Draft::bare(RecordKind::Reopened { by: by.clone(), why: why.clone(), declaration });
+    let bundle = accepted.and_then(|accepted| accepted.bundle);
+    let reopened =
+        Draft::bare(RecordKind::Reopened { by: by.clone(), why: why.clone(), declaration, bundle });
     let plan = settlement::reopen(facts, vec![reopened], |attempt| continued(facts, by, why, attempt));
     plan.map(|mut plan| {
         if let Some(job) = &mut plan.changes.job {
@@ -48,7 +50,7 @@ pub fn plan_reopen(
 fn refuse_declaration(facts: &JobFacts, accepted: &AcceptedDeclaration) -> Refusal {
     let short = facts.job.short();
     let words = format!(
-        "cannot reopen job {short} under declaration {}: it was not set aside because of its declaration",
+        "cannot reopen job {short} under declaration {}: it was not set aside because of its declaration or bundle",
         accepted.digest
     );
     Refusal::new(Reason::DeclarationMismatch, words).with_next(format!("tenure reopen {short} --why W"))
@@ -69,7 +71,7 @@ mod tests {
         id::{Digest, Run, Seq},
         job::State,
         plan::{Decision, LeaseFacts, ReadyChange, SetAside},
-        record::{ChangedDeclaration, NewValue},
+        record::{ChangedDeclaration, HeldTo, NewValue},
     };
 
     fn set_aside(instead_of: State) -> JobFacts {
@@ -183,8 +185,11 @@ mod tests {
 
     #[test]
     fn another_declaration_is_accepted_only_where_it_was_what_the_job_was_set_aside_for() {
-        let accepted =
-            AcceptedDeclaration { digest: Digest::of(b"new"), requires: vec!["zone=eu".to_owned()] };
+        let accepted = AcceptedDeclaration {
+            digest: Digest::of(b"new"),
+            bundle: Some(Digest::of(b"strict")),
+            requires: vec!["zone=eu".to_owned()],
+        };
         let refused = plan_reopen(&set_aside(State::Ready), person(), "go", Some(&accepted)).unwrap_err();
         assert_eq!(refused.reason, Reason::DeclarationMismatch);
         let Ok(Decision::Write(aside)) =
@@ -196,7 +201,10 @@ mod tests {
             panic!("{aside:?}")
         };
         let admitted = facts(State::Ready).declaration;
-        assert_eq!(changed, Some(ChangedDeclaration { admitted, present: Some(accepted.digest) }));
+        assert_eq!(
+            changed,
+            Some(ChangedDeclaration { what: HeldTo::Declaration, admitted, present: Some(accepted.digest) })
+        );
         let job = aside.changes.job.unwrap();
         let detail = job.detail.unwrap();
         assert!(
@@ -209,6 +217,47 @@ mod tests {
             let job = plan_reopen(&facts, person(), "go", accepted.as_ref()).unwrap().changes.job.unwrap();
             assert_eq!((job.state, job.declaration), (Some(State::Ready), accepted));
         }
+    }
+
+    #[test]
+    fn a_bundle_that_is_not_held_sets_the_job_aside_and_the_present_revision_of_its_agent_is_accepted_in_its_place()
+     {
+        let [gone, present] = [Digest::of(b"lenient"), Digest::of(b"strict")];
+        let unheld = JobFacts { unheld_bundle: Some(gone), ..facts(State::Ready) };
+        let revision =
+            AcceptedDeclaration { digest: unheld.declaration, bundle: Some(present), requires: Vec::new() };
+        let bare = AcceptedDeclaration { bundle: None, ..revision.clone() };
+        let of = |accepted: Option<&AcceptedDeclaration>| accepted.map(|new| (new.digest, new.bundle));
+        for (accepted, digest) in [(Some(&revision), Some(present)), (Some(&bare), None), (None, None)] {
+            let Ok(Decision::Write(aside)) = settlement::plan_changed_bundle(&unheld, of(accepted)) else {
+                panic!("it is not set aside")
+            };
+            let RecordKind::QuarantineDecided { instead_of, changed, .. } = aside.drafts[0].kind.clone()
+            else {
+                panic!("{aside:?}")
+            };
+            let named = ChangedDeclaration { what: HeldTo::Bundle, admitted: gone, present: digest };
+            assert_eq!((instead_of, changed), (State::Ready, Some(named)));
+            let job = aside.changes.job.unwrap();
+            assert_eq!(job.reason.as_deref(), Some(settlement::BUNDLE_CHANGED));
+            let detail = job.detail.unwrap();
+            assert!(detail.contains(&gone.to_string()), "{detail}");
+            assert_eq!(detail.contains(&present.to_string()), digest.is_some(), "{detail}");
+            assert_eq!(detail.contains("--accept-declaration"), accepted.is_some(), "{detail}");
+            let set_aside = Some(SetAside { instead_of, reason: None, result: None, changed });
+            let aside = JobFacts { set_aside, ..facts(State::Quarantined) };
+            let plan = plan_reopen(&aside, person(), "go", accepted).unwrap();
+            assert_eq!(plan.changes.job.as_ref().unwrap().declaration.as_ref(), accepted);
+            let RecordKind::Reopened { bundle, .. } = &plan.drafts[0].kind else { panic!("{plan:?}") };
+            assert_eq!(*bundle, digest);
+        }
+        assert_eq!(
+            settlement::plan_changed_bundle(&facts(State::Ready), of(Some(&revision))),
+            Ok(Decision::Already),
+            "it is held"
+        );
+        let running = JobFacts { state: State::Running, ..unheld };
+        assert_eq!(settlement::plan_changed_bundle(&running, of(Some(&revision))), Ok(Decision::Already));
     }
 
     #[test]

@@ -47,6 +47,7 @@ SELECT
     NULL::bytea AS "kept_result?",
     NULL::bytea AS "kept_salt?",
     NULL::bytea AS "kept_bytes?",
+    NULL::bytea AS "unheld_bundle?",
     true AS "plan_frozen!",
     NULL::jsonb AS "effects?",
     NULL::bigint AS "generation?",

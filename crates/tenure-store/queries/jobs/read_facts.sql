@@ -54,6 +54,12 @@ SELECT
     q.result AS "kept_result?",
     q.result_salt AS "kept_salt?",
     q.concluded AS "kept_bytes?",
+    (
+        SELECT r.bundle FROM jobs AS r
+        WHERE r.tenant = f.tenant AND r.job = f.job AND (
+            SELECT b.digest FROM bundles AS b WHERE b.tenant = r.tenant AND b.digest = r.bundle
+        ) IS NULL
+    ) AS "unheld_bundle?",
     (SELECT r.kind FROM journal AS r WHERE r.tenant = f.tenant AND r.job = f.job AND r.seq = 2)
         IS NOT DISTINCT FROM 'plan_frozen' AS "plan_frozen!",
     e.effects AS "effects?",

@@ -1,7 +1,7 @@
 -- Writes a batch of appends, and with each everything that follows from it in the derived rows.
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
--- about effects ($38 … $53, and $54 how many a job may have); $55 … $57 belong to the first. Both name it by its number. An append is admitted where the timeline and the writer's
+-- about effects ($38 … $53, and $54 how many a job may have); $55 … $58 belong to the first. Both name it by its number. An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):
 --   0 a first announcement: nothing stands under the key        1 a further one: the attempt before did not happen
@@ -25,16 +25,16 @@ asked AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.generation, a.guard, a.guard_epoch, a.head_seq, a.head_hash, a.last_epoch,
         a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts,
-        a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash, a.unwinding, a.declaration, a.requires
+        a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle
     FROM unnest(
         $1::bigint[], $2::text[], $3::uuid[], $4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bytea[],
         $9::bigint[], $10::smallint[], $11::smallint[], $12::jsonb[], $13::timestamptz[], $14::boolean[],
         $15::text[], $16::text[], $17::text[], $18::integer[], $19::integer[], $20::integer[], $21::bigint[],
-        $22::bigint[], $23::bytea[], $55::jsonb[], $56::bytea[], $57::jsonb[]
+        $22::bigint[], $23::bytea[], $55::jsonb[], $56::bytea[], $57::jsonb[], $58::bytea[]
     ) AS a (
         no, tenant, job, generation, guard, guard_epoch, head_seq, head_hash, last_epoch, lease_change, ready_change,
         cause, not_before, changes_job, state, reason, detail, attempts, losses, hops_left, cancel_seq,
-        concluded_seq, concluded_hash, unwinding, declaration, requires
+        concluded_seq, concluded_hash, unwinding, declaration, requires, bundle
     )
 ),
 -- A claim locks ready rows before it takes positions; so does this, or the two could wait for each other.
@@ -107,7 +107,7 @@ admitted AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.head_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
         a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
-        a.concluded_hash, a.unwinding, a.declaration, a.requires
+        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle
     FROM asked AS a
     WHERE a.generation = (SELECT p.generation FROM present AS p)
         -- Ready rows are deleted or changed only where they were there to be locked.
@@ -160,7 +160,7 @@ taken AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.head_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
         a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
-        a.concluded_hash, a.unwinding, a.declaration, a.requires
+        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle
     FROM admitted AS a
     WHERE (SELECT count(w.seq) FROM written AS w) > 0
 ),
@@ -242,6 +242,8 @@ changed AS (
         concluded_hash = coalesce(t.concluded_hash, j.concluded_hash),
         unwinding = coalesce(t.unwinding, j.unwinding),
         declaration = coalesce(t.declaration, j.declaration),
+        -- Where another declaration is accepted, what its agent has beside it, if anything.
+        bundle = CASE WHEN t.declaration IS NULL THEN j.bundle ELSE t.bundle END,
         requires = CASE
             WHEN t.requires IS NULL THEN j.requires ELSE ARRAY(SELECT jsonb_array_elements_text(t.requires))
         END

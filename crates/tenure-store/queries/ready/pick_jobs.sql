@@ -48,6 +48,12 @@ SELECT
     -- Undoing meets no deadline.
     j.unwinding IS NULL AND s.deadline_at <= statement_timestamp() AS "denied?",
     d.document AS "document?",
+    j.bundle IS NULL OR (
+        SELECT b.digest FROM bundles AS b WHERE b.tenant = p.tenant AND b.digest = j.bundle
+    ) IS NOT NULL AS "bundle_held!",
+    -- A job without it never started, and no run of it begins.
+    (SELECT r.kind FROM journal AS r WHERE r.tenant = p.tenant AND r.job = p.job AND r.seq = 2)
+        IS NOT DISTINCT FROM 'plan_frozen' AS "plan_frozen!",
     i.value AS input,
     i.admitted AS "admitted?",
     h.seq AS "head_seq!",
@@ -57,7 +63,7 @@ SELECT
     statement_timestamp() AS "now!: _"
 FROM picked AS p
 CROSS JOIN LATERAL (
-    SELECT r.session, r.agent, r.run, r.declaration, r.labels, r.traceparent, r.unwinding
+    SELECT r.session, r.agent, r.run, r.declaration, r.bundle, r.labels, r.traceparent, r.unwinding
     FROM jobs AS r
     WHERE r.tenant = p.tenant AND r.job = p.job
     LIMIT 1

@@ -42,6 +42,8 @@ pub(super) struct JobColumns<'a> {
     pub(super) unwinding: Vec<Option<Value>>,
     pub(super) declaration: Vec<Option<Vec<u8>>>,
     pub(super) requires: Vec<Option<Value>>,
+    /// Stands only beside a declaration, and is none where that has none.
+    pub(super) bundle: Vec<Option<Vec<u8>>>,
 }
 
 /// A column for each property of a record; `no` names its group.
@@ -127,6 +129,8 @@ impl<'a> JobColumns<'a> {
         self.concluded_seq.push(change.concluded.map(|(seq, _)| to_bigint(seq.0)));
         self.concluded_hash.push(change.concluded.map(|(_, hash)| hash.0.to_vec()));
         self.unwinding.push(change.unwinding.map(|unwinding| serde_json::json!(unwinding)));
+        let bundle = change.declaration.as_ref().and_then(|new| new.bundle);
+        self.bundle.push(bundle.map(|digest| digest.0.to_vec()));
         let (declaration, requires) =
             change.declaration.map(|new| (new.digest.0.to_vec(), serde_json::json!(new.requires))).unzip();
         self.declaration.push(declaration);

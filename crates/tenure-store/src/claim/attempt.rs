@@ -26,7 +26,7 @@ use crate::{
 /// What one transaction brought.
 pub(super) struct Attempt {
     pub(super) outcome: ClaimOutcome,
-    /// Jobs whose session's deadline is reached, or whose declaration is not held any more.
+    /// Jobs whose session's deadline is reached, or whose declaration or bundle is not held any more.
     pub(super) denied: Vec<DeniedRow>,
     /// The numbers in the queue of what could not be read.
     pub(super) unreadable: Vec<i64>,
@@ -34,7 +34,7 @@ pub(super) struct Attempt {
     pub(super) admitted_none: bool,
 }
 
-/// A job that gets no run: its session's deadline is reached, or its declaration is not held any more.
+/// A job that gets no run: its session's deadline is reached, or its declaration or bundle is not held any more.
 pub(super) struct DeniedRow {
     pub(super) tenant: Tenant,
     pub(super) job: JobId,
@@ -140,7 +140,10 @@ fn compose(request: &ClaimRequest, picked: Vec<PickedRow>) -> Composed {
 
 impl Composed {
     fn take(&mut self, request: &ClaimRequest, row: PickedRow) -> Result<(), StoreError> {
-        if row.denied == Some(true) || row.document.is_none() {
+        if !row.plan_frozen {
+            return Err(Reader(ATTEMPTED).unknown("frozen plan", "none".to_owned()));
+        }
+        if row.denied == Some(true) || row.document.is_none() || !row.bundle_held {
             let tenant = Reader(ATTEMPTED).tenant(row.tenant)?;
             self.denied.push(DeniedRow { tenant, job: JobId(row.job), queue_no: row.queue_no });
         } else {
@@ -208,6 +211,8 @@ struct PickedRow {
     deadline_at: Option<Stamp>,
     denied: Option<bool>,
     document: Option<Vec<u8>>,
+    bundle_held: bool,
+    plan_frozen: bool,
     input: Option<Vec<u8>>,
     /// The record that names the input, where that is not in its row.
     admitted: Option<Vec<u8>>,

@@ -340,3 +340,18 @@ async fn readable_job_is_claimed_beside_one_that_is_not() {
     let claimed = fleet.claim(&worker, 4).await.claimed;
     assert_eq!(claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [readable.job]);
 }
+
+/// Admission writes both records in one statement: a journal that lost its second one is no job that may be worked on.
+#[tokio::test]
+async fn job_without_a_frozen_plan_is_not_claimed_and_does_not_stand_before_the_next() {
+    let fleet = Fleet::start().await;
+    let worker = fleet.attach("w1").await;
+    let (unfrozen, whole) = (fleet.submit().await, fleet.submit().await);
+    let rename = "UPDATE journal SET kind = $2 WHERE job = $1 AND seq = 2";
+    sqlx::query(rename).bind(unfrozen.job.0).bind("note").execute(&fleet.pool).await.unwrap();
+    let outcome = fleet.claim(&worker, 4).await;
+    assert_eq!(outcome.claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [whole.job]);
+    assert_eq!(outcome.denied, []);
+    let state = "SELECT count(*) FROM jobs WHERE state = 'ready' AND run = 0";
+    assert_eq!(fleet.count(state).await, 1, "it was not changed");
+}

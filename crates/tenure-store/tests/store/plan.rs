@@ -30,13 +30,13 @@ const HOT: [Expected; 13] = [
             '{1}', '{2}', '{0}', '{null}', '{null}', '{t}', '{succeeded}', '{null}', '{null}', '{null}', '{null}', '{null}',
             '{null}', '{5}', '{00}', '{0}', '{default}', '{JOB}', '{4}', '{1}', '{1}',
             '{note}', '{1}', '{00}', '{now}', '{00}', '{00}', '{null}', '{null}', '{0}', '{default}', '{JOB}', '{4}', '{1}',
-            '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}', 10000, '{null}', '{null}', '{null}'",
+            '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}', 10000, '{null}', '{null}', '{null}', '{null}'",
         indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey", "effects_pkey"],
     },
     Expected {
         query: query!("ready/pick_jobs.sql"),
         arguments: "'{3,2,1,0}', '{0,0,0,0}', '{default}', '{}', '{git}', 8, '{5}', '{tenure.handler/mailer=1}'",
-        indexes: &["ready_queue", "jobs_pkey", "sessions_pkey", "declarations_pkey", "journal_pkey"],
+        indexes: &["ready_queue", "jobs_pkey", "sessions_pkey", "declarations_pkey", "bundles_pkey", "journal_pkey"],
     },
     Expected {
         query: query!("ready/claim_jobs.sql"),
@@ -70,6 +70,7 @@ const HOT: [Expected; 13] = [
         indexes: &[
             "jobs_pkey",
             "sessions_pkey",
+            "bundles_pkey",
             "journal_pkey",
             "leases_pkey",
             "terms_pkey",
