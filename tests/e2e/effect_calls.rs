@@ -46,6 +46,28 @@ tenure effect k --probe 'echo found' -- sh -c 'exit 3' > SHARED/out
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_probe_that_hangs_or_talks_nonsense_is_no_verdict_and_a_person_is_asked() {
+    let fleet = start(
+        r#"
+[agents.garbling]
+script = """tenure effect k --probe 'head -c 300000 /dev/urandom; exit 3' -- sh -c 'exit 3'"""
+
+[agents.hanging]
+script = """tenure effect k --probe 'echo probing >> SHARED/hanging; sleep 600' -- sh -c 'exit 3'"""
+"#,
+    )
+    .await;
+    for agent in ["garbling", "hanging"] {
+        let job = fleet.submit(agent, "");
+        fleet.wait_for_state(job, "quarantined").await;
+        let mut kinds = fleet.kinds(job).await;
+        kinds.retain(|kind| kind.starts_with("effect_"));
+        assert_eq!(kinds, ["effect_started", "effect_reconciled"], "{agent}: found out nothing, and said so");
+    }
+    assert_eq!(lines(&fleet, "hanging"), ["probing"], "it was ended, and not asked a second time by itself");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_not_run_again_once_its_call_was_asked_to_stop() {
     let fleet = start(
         r#"
