@@ -5,8 +5,8 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
     abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
-    dev, effect, effects, erase, failure::Failure, in_run, init, job, jobs, journal, migrate, output, ping,
-    reconcile, recover, reopen, replay, resume, submit, token, verify, worker, workers,
+    dev, effect, effects, erase, failure::Failure, halt, in_run, init, job, jobs, journal, migrate, output,
+    ping, reconcile, recover, reopen, replay, resume, submit, token, verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -86,6 +86,9 @@ pub(crate) enum Verb {
     Resume(resume::ResumeArgs),
     Abandon(abandon::AbandonArgs),
     ConfirmGone(confirm_gone::ConfirmGoneArgs),
+    Halt(halt::HaltArgs),
+    Lift(halt::LiftArgs),
+    Halts(halt::HaltsArgs),
     Erase(erase::EraseArgs),
     Ping(ping::PingArgs),
     Note(in_run::NoteArgs),
@@ -115,6 +118,9 @@ const GROUPS: &[(&str, &[&str])] = &[
             "resume",
             "abandon",
             "confirm-gone",
+            "halt",
+            "lift",
+            "halts",
             "erase",
             "ping",
         ],
@@ -178,6 +184,9 @@ impl Verb {
             Self::Abandon(args) => context.wait_for(abandon::abandon_jobs(context, args)),
             Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),
+            Self::Halt(args) => context.wait_for(halt::throw_halt(context, args)),
+            Self::Lift(args) => context.wait_for(halt::lift_halt(context, args)),
+            Self::Halts(args) => context.wait_for(halt::list_halts(context, args)),
             Self::Erase(args) => context.wait_for(erase::erase_values(context, args)),
             Self::Ping(args) => context.wait_for(ping::ping(context, args)),
             Self::Note(args) => context.wait_for(in_run::write_note(context, args)),

@@ -76,6 +76,10 @@ fn format_job(printer: Printer, job: &Job, doubts: &[String], now: Timestamp) ->
 
 /// What has to happen before the job goes on.
 fn describe_wait(job: &Job, doubts: &[String], now: Timestamp) -> String {
+    if let (State::Ready | State::Withheld, Some(halt)) = (job.state, &job.halt) {
+        let (scope, why) = (harmless(&halt.scope), harmless(&halt.why));
+        return format!("the lift of halt {} of {scope}: {why}", halt.id);
+    }
     match (job.state, &job.holder) {
         (State::Ready, _) if job.unwinding_to.is_some() && job.not_before.is_none() => {
             "a worker, to undo what it has done".to_owned()

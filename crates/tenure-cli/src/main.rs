@@ -49,6 +49,7 @@ mod abandon;
 mod cancel;
 mod confirm_gone;
 mod erase;
+mod halt;
 mod ping;
 mod reconcile;
 mod recover;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use tenure_core::{
-    id::{AgentName, Digest, Epoch, JobId, Run, Seq, SessionId, Term, WorkerName},
+    id::{AgentName, Digest, Epoch, HaltId, JobId, Run, Seq, SessionId, Term, WorkerName},
     job::State,
 };
 use tenure_proto::{
@@ -71,6 +71,19 @@ pub struct Job {
     pub unwinding_to: Option<State>,
     /// True where an effect that is not known not to have happened stands, and was not undone; none: nobody looked.
     pub holds_landed_work: Option<bool>,
+    /// The broadest halt that stands against it; none also where it was listed among others, and nobody looked.
+    pub halt: Option<StandingHalt>,
+}
+
+/// A halt that stands against a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StandingHalt {
+    /// Its number.
+    pub id: HaltId,
+    /// What it holds for.
+    pub scope: String,
+    /// Why it was thrown.
+    pub why: String,
 }
 
 /// The worker that holds a job's lease, or whose child is not known to be gone.
@@ -128,6 +141,11 @@ impl Job {
                 .map(|state| read_state("job.unwinding_to", state))
                 .transpose()?,
             holds_landed_work: given.holds_landed_work,
+            halt: given.halt.map(|halt| StandingHalt {
+                id: HaltId(halt.id),
+                scope: halt.scope,
+                why: halt.why,
+            }),
         })
     }
 }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod acts;
 pub mod agents;
 pub mod effects;
+pub mod halts;
 pub mod job;
 pub mod jobs;
 pub mod submission;

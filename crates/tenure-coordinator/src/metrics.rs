@@ -213,7 +213,7 @@ impl Metrics {
             Submitted::Admitted { .. } => "admitted",
             Submitted::Existing { .. } => "existing",
             // A refusal, and counted as one.
-            Submitted::KeyReused { .. } => return,
+            Submitted::KeyReused { .. } | Submitted::Halted(_) => return,
         };
         self.submissions.add(1, &[KeyValue::new("outcome", outcome)]);
     }

@@ -14,6 +14,7 @@ mod job_request;
 
 mod accepted;
 mod agent_service;
+mod halt_service;
 mod job_service;
 mod worker_service;
 
@@ -37,8 +38,8 @@ use tenure_core::limits::{
 use tenure_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        agent_service_server::AgentServiceServer, job_service_server::JobServiceServer,
-        worker_service_server::WorkerServiceServer,
+        agent_service_server::AgentServiceServer, halt_service_server::HaltServiceServer,
+        job_service_server::JobServiceServer, worker_service_server::WorkerServiceServer,
     },
 };
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -49,6 +50,7 @@ use agent_service::Agents;
 use authentication::AuthenticationLayer;
 use calls::{BoundCalls, places::PlacesLayer};
 use connections::Connections;
+use halt_service::Halts;
 use job_service::Jobs;
 use worker_service::Workers;
 
@@ -58,7 +60,13 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whose health is said; the empty name stands for all.
-const SERVICES: [&str; 4] = ["", "tenure.v1.JobService", "tenure.v1.AgentService", "tenure.v1.WorkerService"];
+const SERVICES: [&str; 5] = [
+    "",
+    "tenure.v1.JobService",
+    "tenure.v1.AgentService",
+    "tenure.v1.HaltService",
+    "tenure.v1.WorkerService",
+];
 
 /// Serves until the coordinator stops; with TLS where that is given, and with `certificates` only workers that show one.
 pub(crate) fn serve(
@@ -81,6 +89,9 @@ pub(crate) fn serve(
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let agents = AgentServiceServer::new(Agents::new(parts.clone()))
+        .max_decoding_message_size(MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(MESSAGE_MAX_BYTES);
+    let halts = HaltServiceServer::new(Halts::new(parts.clone()))
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let workers = WorkerServiceServer::new(Workers::new(parts))
@@ -109,6 +120,7 @@ pub(crate) fn serve(
         .add_service(health)
         .add_service(jobs)
         .add_service(agents)
+        .add_service(halts)
         .add_service(workers);
     let incoming = connections.accept(listener);
     Ok(tokio::spawn(server.serve_with_incoming_shutdown(incoming, stopping.cancelled_owned())))

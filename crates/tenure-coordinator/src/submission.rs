@@ -186,6 +186,7 @@ fn write_admitted(
             deadline_at: deadline_at.map(write_timestamp),
             already_submitted: true,
         }),
+        Submitted::Halted(halt) => Err(halt.refuse("cannot submit")),
         Submitted::KeyReused { job } => {
             let words = format!("the idempotency key was used by job {} with another payload", job.short());
             Err(Refusal::new(Reason::KeyReused, words)

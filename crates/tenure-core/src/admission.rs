@@ -6,7 +6,7 @@
 mod run;
 mod submission;
 
-pub use run::{Amount, Quota, RunAdmission, RunRefusal, StandingHalt, admit_run};
+pub use run::{Amount, Quota, RunAdmission, RunRefusal, admit_run};
 pub use submission::{Admitted, Input, Submission, admit_submission, list_requirements};
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ pub(crate) fn facts(state: State) -> JobFacts {
         attempts: 0,
         losses: 0,
         hops_left: 8,
+        submitted_by: Some("ada".to_owned()),
+        halts: Vec::new(),
         interruption: None,
         cancel_requested: None,
         doubts: Doubts::default(),

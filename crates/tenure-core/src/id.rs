@@ -71,6 +71,11 @@ number! {
     Attach
 }
 
+number! {
+    /// The number of a halt; rises with every one that is thrown in the installation.
+    HaltId
+}
+
 /// The number of a run of a job, from 1; 0 before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

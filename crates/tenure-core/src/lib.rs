@@ -23,6 +23,7 @@ pub mod canonical;
 pub mod deadline;
 pub mod declaration;
 pub mod fleet;
+pub mod halt;
 
 pub mod brief;
 pub mod erasure;

@@ -79,6 +79,8 @@ pub const RUN_STEPS_MAX: usize = 10_000;
 pub const WHY_MAX_BYTES: usize = 4 * 1024;
 /// How long the run of a job that somebody gave up may take to answer, beyond its child's `stop-grace`.
 pub const ABANDON_ANSWER_WAIT: Duration = Duration::from_secs(15);
+/// Most halts that stand at the same time.
+pub const HALTS_STANDING_MAX: u32 = 1_000;
 /// How long no worker may hold the version of a handler that waiting jobs were admitted under, while others hold another one,
 /// before those jobs are set aside.
 pub const HANDLER_ABSENT_WAIT: Duration = Duration::from_secs(60);

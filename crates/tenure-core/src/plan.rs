@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::{
     chain::Head,
     effect::{Doubts, StepsToUndo},
+    halt::StandingHalt,
     handover::Cause,
     id::{AgentName, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName},
     job::State,
@@ -46,6 +47,10 @@ pub struct JobFacts {
     pub losses: u32,
     /// Hops that the present or next run has.
     pub hops_left: u32,
+    /// Who submitted it, by name; none: it was submitted before that was noted.
+    pub submitted_by: Option<String>,
+    /// The halts that stand against it, the broadest first.
+    pub halts: Vec<StandingHalt>,
     /// The interruption of the last `run_interrupted` record in its journal, where the job is interrupted.
     pub interruption: Option<Interruption>,
     /// The seq of a cancel request that stands.

@@ -106,6 +106,10 @@ reasons! {
     PlanMissing = "PLAN_MISSING", Rejected;
     /// A limit of the job or its session refuses another run.
     LimitReached = "LIMIT_REACHED", Rejected;
+    /// A halt stands against it.
+    Halted = "HALTED", Rejected;
+    /// No such halt stands.
+    HaltNotStanding = "HALT_NOT_STANDING", Rejected;
     /// The session's deadline is reached, and a handler begins nothing more.
     DeadlineReached = "DEADLINE_REACHED", Rejected;
     /// The epoch or generation is not the present one.

@@ -214,7 +214,10 @@ fn refuse_confirm(facts: &JobFacts, words: &str, epoch: Option<Epoch>) -> Refusa
 }
 
 /// A reason that a person gave: trimmed, not blank, bounded.
-pub(crate) fn check_why(why: &str) -> Result<String, Refusal> {
+///
+/// # Errors
+/// It is blank or too long.
+pub fn check_why(why: &str) -> Result<String, Refusal> {
     let why = why.trim();
     if why.is_empty() {
         return Err(Refusal::new(Reason::ReasonMissing, "a reason is needed, and it is blank"));

@@ -47,6 +47,8 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::DeclarationMismatch
         | Reason::PlanMissing
         | Reason::LimitReached
+        | Reason::Halted
+        | Reason::HaltNotStanding
         | Reason::DeadlineReached
         | Reason::RunOver
         | Reason::EffectInDoubt

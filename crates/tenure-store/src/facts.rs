@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::{
     Store, StoreError,
     effect::StoredDoubt,
+    halt::read_standing_halts,
     stored::{Reader, from_bigint, from_integer, instant, to_bigint},
     timestamp::Stamp,
 };
@@ -130,6 +131,9 @@ pub(crate) struct FactsRow {
     pub(crate) abandon_seq: Option<i64>,
     pub(crate) abandoned_at: Option<Stamp>,
     pub(crate) not_before: Option<Stamp>,
+    pub(crate) submitted_by: Option<String>,
+    /// The halts that stand against it; a listing does not look.
+    pub(crate) halts: Option<serde_json::Value>,
     pub(crate) interruption_bytes: Option<Vec<u8>>,
     pub(crate) unwinding: Option<serde_json::Value>,
     /// The record that says why a job is set aside, where it is, and the result that is kept with it.
@@ -157,6 +161,8 @@ impl FactsRow {
             compensated: effects.compensated,
             unwinding: self.unwinding.take().map(|found| reader.json("unwinding", found)).transpose()?,
             lease: self.lease(reader)?,
+            halts: read_standing_halts(self.halts.take(), reader)?,
+            submitted_by: self.submitted_by.take(),
             interruption: self.interruption(reader)?,
             set_aside: self.take_set_aside(reader)?,
             unheld_bundle: self.unheld_bundle.as_deref().map(|found| reader.digest(found)).transpose()?,

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use sqlx::query_file;
 use tenure_core::{
     chain::Head,
+    halt::StandingHalt,
     id::{AgentName, Digest, Epoch, JobId, Run, Seq, SessionId, Tenant},
     job::State,
     limits::JOB_ENDING_MIN_DIGITS,
@@ -16,6 +17,7 @@ use tenure_core::{
 use crate::{
     Store, StoreError,
     facts::{FactsRow, read_head, read_rows},
+    halt::read_standing_halts,
     stored::{Reader, from_bigint, from_integer, instant},
     timestamp::Stamp,
 };
@@ -59,6 +61,8 @@ pub struct JobRow {
     pub lease: Option<LeaseFacts>,
     /// The seq of a cancel request that stands.
     pub cancel_requested: Option<Seq>,
+    /// The broadest halt that stands against it; none also where it was listed among others, and nobody looked.
+    pub halt: Option<StandingHalt>,
     /// What the submitter attached.
     pub labels: BTreeMap<String, String>,
     /// The last position.
@@ -157,13 +161,14 @@ fn is_ending(hex: &str) -> bool {
         && hex.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn into_job(row: FactsRow, reader: Reader) -> Result<JobRow, StoreError> {
+fn into_job(mut row: FactsRow, reader: Reader) -> Result<JobRow, StoreError> {
     let concluded_head = match (row.concluded_seq, &row.concluded_hash) {
         (Some(seq), Some(hash)) => Some(read_head(reader, seq, hash)?),
         (None | Some(_), None) | (None, Some(_)) => None,
     };
     Ok(JobRow {
         lease: row.lease(reader)?,
+        halt: read_standing_halts(row.halts.take(), reader)?.into_iter().next(),
         head: row.head(reader)?,
         not_before: row.delayed_until(),
         concluded_head,

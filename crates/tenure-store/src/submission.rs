@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use tenure_core::{
+    halt::StandingHalt,
     id::{AgentName, Attach, Digest, Generation, JobId, SessionId, Tenant, Term, WorkerName},
     record::{DeadlineSetting, SealedRecord},
     recovery::RecoveryPolicy,
@@ -37,6 +38,8 @@ pub struct NewJob {
     pub session: SessionId,
     /// The generation that the coordinator knows.
     pub generation: Generation,
+    /// Who submits, by name.
+    pub submitted_by: String,
     /// The agent.
     pub agent: AgentName,
     /// The declaration it is held to.
@@ -124,6 +127,8 @@ pub enum Submitted {
         /// The job that has the key.
         job: JobId,
     },
+    /// A halt stands against it, the broadest that does. Nothing is stored, and its key is free.
+    Halted(StandingHalt),
 }
 
 impl Store {
@@ -147,6 +152,7 @@ impl Store {
             for (index, outcome) in self.explain_submissions(jobs, &refused).await? {
                 outcomes[index] = Some(outcome);
             }
+            self.explain_halts(jobs, &mut outcomes).await?;
         }
         // Neither stored nor explained: the generation is old, or who had the key went away meanwhile.
         let answered: Option<Vec<_>> = outcomes.into_iter().collect();
@@ -198,7 +204,8 @@ impl Store {
             &record.bytes as _,
             &record.hash as _,
             &record.value as _,
-            &record.salt as _
+            &record.salt as _,
+            &job.submitted_by
         )
         .fetch_all(&self.pool)
         .await
@@ -224,6 +231,21 @@ impl Store {
             found[no] = Some(outcome);
         }
         Ok(found)
+    }
+
+    /// What is not stored, and whose key nobody has, meets the halts that stand.
+    async fn explain_halts(
+        &self,
+        jobs: &[NewJob],
+        outcomes: &mut [Option<Submitted>],
+    ) -> Result<(), StoreError> {
+        let places: Vec<_> = (0..jobs.len()).filter(|&index| outcomes[index].is_none()).collect();
+        let refused: Vec<_> = places.iter().map(|&index| &jobs[index]).collect();
+        let found = self.find_halts(ATTEMPTED, &refused).await?;
+        for (index, halt) in places.into_iter().zip(found) {
+            outcomes[index] = halt.map(Submitted::Halted);
+        }
+        Ok(())
     }
 
     async fn explain_submissions(

@@ -297,6 +297,8 @@ fn running_facts(run: &RunRef) -> JobFacts {
         attempts: 1,
         losses: 0,
         hops_left: 16,
+        submitted_by: Some("ada".to_owned()),
+        halts: Vec::new(),
         cancel_requested: None,
         interruption: None,
         set_aside: None,

@@ -40,6 +40,8 @@ pub(crate) struct Caller {
 pub(crate) struct FleetCaller {
     /// For whom.
     pub(crate) tenants: Tenants,
+    /// Who acts, and on what basis.
+    pub(crate) principal: Principal,
     /// What a stream stands on.
     pub(crate) standing: Standing,
 }
@@ -74,20 +76,21 @@ pub(super) fn read_admitted(
     standing: Standing,
 ) -> Result<Admitted, Refusal> {
     let asked = read_asked_tenant(headers)?;
+    let principal = || match token {
+        Some(token) => Principal::authenticated(&*token.actor),
+        None => read_asserted(headers),
+    };
     let tenants = token.map_or(Tenants::All, |token| token.tenants.clone());
     Ok(match access {
         Access::Open | Access::RunSecret => Admitted::Nobody,
         Access::Fleet(_) => {
             let tenants = narrow_tenants(&tenants, asked.as_ref())?;
-            Admitted::Fleet(FleetCaller { tenants, standing })
+            Admitted::Fleet(FleetCaller { tenants, principal: principal(), standing })
         }
         Access::Tenant(_) => {
-            let (asked, principal) = match token {
-                Some(token) => (asked, Principal::authenticated(&*token.actor)),
-                None => (asked.or_else(|| Some(Tenant::default_tenant())), read_asserted(headers)),
-            };
+            let asked = asked.or_else(|| token.is_none().then(Tenant::default_tenant));
             let tenant = choose_tenant(&tenants, asked.as_ref())?;
-            Admitted::One(Caller { tenant, principal, standing })
+            Admitted::One(Caller { tenant, principal: principal(), standing })
         }
     })
 }

@@ -1,7 +1,7 @@
 //! A job and its records as callers see them. Neighbours: `job_service` and its streams; the words of states are in
 //! `tenure-proto`.
 
-use tenure_core::plan::LeaseFacts;
+use tenure_core::{halt::StandingHalt, job::State, plan::LeaseFacts};
 use tenure_proto::{
     convert::{state::write_state, time::write_timestamp},
     v1,
@@ -36,6 +36,7 @@ pub(crate) fn write_job(row: JobRow) -> v1::Job {
         next,
         unwinding_to: row.unwinding.map_or(0, |unwinding| write_state(unwinding.state()).into()),
         holds_landed_work: row.holds_landed_work,
+        halt: row.halt.map(write_standing_halt),
     }
 }
 
@@ -43,7 +44,15 @@ fn next_commands(row: &JobRow) -> Vec<String> {
     let unaccounted = row.lease.as_ref().filter(|lease| !lease.live).map(|lease| lease.run_epoch);
     let asked =
         row.cancel_requested.is_some() || row.lease.as_ref().is_some_and(|lease| lease.abandon.is_some());
-    tenure_core::job::next_commands(row.job, row.state, unaccounted, asked, row.unwinding.is_some())
+    let commands =
+        tenure_core::job::next_commands(row.job, row.state, unaccounted, asked, row.unwinding.is_some());
+    // What a halt keeps waiting goes on when it is lifted.
+    let halt = row.halt.as_ref().filter(|_| matches!(row.state, State::Ready | State::Withheld));
+    halt.map(StandingHalt::lift_command).into_iter().chain(commands).collect()
+}
+
+fn write_standing_halt(halt: StandingHalt) -> v1::StandingHalt {
+    v1::StandingHalt { id: halt.id.0, scope: halt.scope.to_string(), why: halt.why }
 }
 
 fn write_holder(lease: LeaseFacts) -> v1::Holder {

@@ -221,6 +221,7 @@ impl Admissions {
         admitted.submission.traceparent = Some(settle_trace(job, given.as_deref()).to_string());
         let header =
             Header { tenant: tenant.clone(), job, generation: self.generation, epoch: Epoch(0), run: Run(0) };
+        let submitted_by = by.actor.clone();
         let drafts = admitted.drafts(session, by, mint_salt());
         let records = seal_records(&header, Head::genesis(), at, drafts)
             .map_err(|error| Refusal::new(Reason::InvalidArgument, error.to_string()))?;
@@ -229,6 +230,7 @@ impl Admissions {
             tenant: tenant.clone(),
             job,
             session,
+            submitted_by,
             generation: self.generation,
             agent: given.agent.clone(),
             declaration: admitted.declaration,

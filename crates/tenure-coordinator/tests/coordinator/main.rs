@@ -18,6 +18,8 @@ mod life;
 
 mod overdue;
 
+mod halts;
+
 mod attach;
 mod blobs;
 

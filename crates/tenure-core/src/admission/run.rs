@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::deadline::{Deadline, DeadlineReached};
+use crate::{
+    deadline::{Deadline, DeadlineReached},
+    halt::StandingHalt,
+};
 
 /// Everything that is asked before a run. What is none is not limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,20 +82,11 @@ impl Quota {
     }
 }
 
-/// A halt that matches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StandingHalt {
-    /// What it holds for, for example `agent release-notes`.
-    pub scope: String,
-    /// Why it was thrown.
-    pub why: String,
-}
-
 /// Why a run may not begin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunRefusal {
     /// A halt stands.
-    #[error("a halt of {} stands: {}", .0.scope, .0.why)]
+    #[error("halt {} of {} stands: {}", .0.id, .0.scope, .0.why)]
     Halted(StandingHalt),
     /// The deadline.
     #[error(transparent)]

@@ -8,7 +8,8 @@ use crate::{
     deadline::Deadline,
     declaration::{Declaration, PolicyBundle},
     factory::{person, second, start},
-    id::SessionId,
+    halt::{Scope, StandingHalt},
+    id::{HaltId, SessionId},
     limits::{KEY_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX},
     reason::Reason,
     record::{DeadlineSetting, RecordKind},
@@ -18,7 +19,11 @@ use crate::{
 fn everything_refuses() -> RunAdmission {
     let full = Some(Amount { used: 5, limit: 5 });
     RunAdmission {
-        halt: Some(StandingHalt { scope: "agent release-notes".to_owned(), why: "it spams".to_owned() }),
+        halt: Some(StandingHalt {
+            scope: Scope::Agent("release-notes".parse().unwrap()),
+            id: HaltId(7),
+            why: "it spams".to_owned(),
+        }),
         deadline: Deadline::new(start(), Some(second(60))),
         now: second(60),
         hops_left: Some(1),

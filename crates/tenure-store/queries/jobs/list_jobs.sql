@@ -41,6 +41,8 @@ SELECT
     NULL::bigint AS "abandon_seq?",
     NULL::timestamptz AS "abandoned_at?: _",
     f.not_before AS "not_before?: _",
+    NULL::text AS submitted_by,
+    NULL::jsonb AS "halts?",
     f.interruption_bytes AS "interruption_bytes?",
     f.unwinding,
     NULL::bytea AS "quarantine_bytes?",

@@ -48,6 +48,14 @@ SELECT
     l.abandon_seq AS "abandon_seq?",
     l.abandoned_at AS "abandoned_at?: _",
     f.not_before AS "not_before?: _",
+    w.submitted_by,
+    -- One that this release does not know matches everything, and cannot be read: nothing goes on past it.
+    (
+        SELECT jsonb_agg(jsonb_build_object('id', h.halt, 'scope', h.scope, 'name', h.name, 'why', h.why))
+        FROM halts AS h
+        WHERE h.lifted_at IS NULL
+            AND halt_matches(h.scope, h.tenant, h.name, f.tenant, f.agent, f.declaration, w.submitted_by)
+    ) AS "halts?",
     f.interruption_bytes AS "interruption_bytes?",
     f.unwinding,
     q.bytes AS "quarantine_bytes?",
@@ -78,6 +86,9 @@ CROSS JOIN LATERAL (
     WHERE f.tenant = a.tenant AND f.job = a.job
     LIMIT 1
 ) AS f
+CROSS JOIN LATERAL (
+    SELECT r.submitted_by FROM jobs AS r WHERE r.tenant = a.tenant AND r.job = a.job LIMIT 1
+) AS w
 LEFT JOIN LATERAL (
     SELECT r.abandon_seq, r.abandoned_at FROM leases AS r WHERE r.tenant = a.tenant AND r.job = a.job LIMIT 1
 ) AS l ON true

@@ -3,7 +3,7 @@
 --
 -- Races: a key that is being taken by another transaction is waited for, and then left to it; the caller reads afterwards
 -- who has it. Keys are taken in order, so that two batches do not deadlock; of several with one key in this batch the first
--- wins. Everything else is under ids that nobody else has. A job that is there already (its caller did not get the answer)
+-- wins. What a halt stands against is not stored, nor is its key. Everything else is under ids that nobody else has. A job that is there already (its caller did not get the answer)
 -- is left alone. The claim is judged by this statement's time: a term that closes meanwhile leaves a lease that the sweep
 -- finds.
 --
@@ -15,6 +15,7 @@ asked AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.session, a.agent, a.declaration, a.bundle, a.recovery, a.hops, a.run_cap,
         a.budget_micros, a.priority, a.labels, a.requires, a.traceparent, a.generation, a.key_hash, a.payload_digest,
+        a.submitted_by,
         greatest(statement_timestamp(), a.not_before) AS started_at,
         -- An instant that is not in the future does not delay.
         CASE WHEN a.not_before > statement_timestamp() THEN a.not_before END AS not_before,
@@ -27,13 +28,18 @@ asked AS MATERIALIZED (
         $1::bigint[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::bytea[], $8::jsonb[],
         $9::integer[], $10::integer[], $11::bigint[], $12::smallint[], $13::jsonb[], $14::jsonb[], $15::text[],
         $16::bigint[], $17::bytea[], $18::bytea[], $19::timestamptz[], $20::bigint[], $21::timestamptz[], $22::text[],
-        $23::bigint[], $24::bigint[], $25::bytea[]
+        $23::bigint[], $24::bigint[], $25::bytea[], $38::text[]
     ) AS a (
         no, tenant, job, session, agent, declaration, bundle, recovery, hops, run_cap, budget_micros, priority, labels,
         requires, traceparent, generation, key_hash, payload_digest, not_before, ceiling_s, deadline_at, worker, term,
-        attach, secret_hash
+        attach, secret_hash, submitted_by
     )
     WHERE a.generation = (SELECT p.generation FROM present AS p)
+        AND (
+            SELECT count(h.halt) FROM halts AS h
+            WHERE h.lifted_at IS NULL
+                AND halt_matches(h.scope, h.tenant, h.name, a.tenant, a.agent, a.declaration, a.submitted_by)
+        ) = 0
         AND (SELECT j.state FROM jobs AS j WHERE j.tenant = a.tenant AND j.job = a.job) IS NULL
 ),
 keyed AS (
@@ -48,7 +54,8 @@ keyed AS (
 admitted AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.session, a.agent, a.declaration, a.bundle, a.recovery, a.hops, a.run_cap,
-        a.budget_micros, a.priority, a.labels, a.requires, a.traceparent, a.generation, a.started_at, a.not_before,
+        a.budget_micros, a.priority, a.labels, a.requires, a.traceparent, a.generation, a.submitted_by, a.started_at,
+        a.not_before,
         a.deadline_at, a.worker, a.term, a.attach, a.secret_hash,
         -- The guard of the claim. Absent worker: no claim was asked for.
         a.not_before IS NULL
@@ -76,7 +83,7 @@ opened AS (
 stored AS (
     INSERT INTO jobs (
         tenant, job, session, agent, declaration, bundle, state, run, hops_left, priority, labels, requires, recovery,
-        traceparent
+        traceparent, submitted_by
     )
     SELECT
         a.tenant, a.job, a.session, a.agent, a.declaration, a.bundle,
@@ -84,7 +91,7 @@ stored AS (
         CASE WHEN a.claimed THEN 1 ELSE 0 END,
         a.hops, a.priority, a.labels,
         ARRAY(SELECT jsonb_array_elements_text(a.requires)),
-        a.recovery, a.traceparent
+        a.recovery, a.traceparent, a.submitted_by
     FROM admitted AS a
 ),
 written AS (

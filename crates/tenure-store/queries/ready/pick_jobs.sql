@@ -25,6 +25,15 @@ WITH picked AS MATERIALIZED (
             AND (cardinality($8::text[]) = 0 OR q.requires && $8)
             -- What this release cannot read does not stand before the rest.
             AND q.queue_no <> ALL ($7::bigint[])
+            -- What a halt stands against waits where it is. The row of the job is looked up only where one stands.
+            AND (
+                SELECT count(h.halt) FROM halts AS h
+                WHERE h.lifted_at IS NULL AND halt_matches(
+                    h.scope, h.tenant, h.name, q.tenant, q.agent,
+                    (SELECT r.declaration FROM jobs AS r WHERE r.tenant = q.tenant AND r.job = q.job),
+                    (SELECT r.submitted_by FROM jobs AS r WHERE r.tenant = q.tenant AND r.job = q.job)
+                )
+            ) = 0
         ORDER BY q.queue_no
         LIMIT $6
         FOR UPDATE SKIP LOCKED

@@ -18,6 +18,7 @@ pub(super) struct JobColumns<'a> {
     pub(super) job: Vec<Uuid>,
     pub(super) session: Vec<Uuid>,
     pub(super) agent: Vec<String>,
+    pub(super) submitted_by: Vec<String>,
     pub(super) declaration: Vec<&'a [u8]>,
     pub(super) bundle: Vec<Option<&'a [u8]>>,
     pub(super) recovery: Vec<Value>,
@@ -77,6 +78,7 @@ impl<'a> JobColumns<'a> {
         self.session.push(job.session.0);
         self.generation.push(to_bigint(job.generation.0));
         self.agent.push(job.agent.to_string());
+        self.submitted_by.push(job.submitted_by.clone());
         self.declaration.push(&job.declaration.0);
         self.bundle.push(job.bundle.as_ref().map(|digest| &digest.0[..]));
         self.key_hash.push(job.key.as_ref().map(|key| &key.hash.0[..]));

@@ -398,6 +398,7 @@ pub(crate) fn new_job(tenant: &Tenant, input: &[u8]) -> NewJob {
         tenant: tenant.clone(),
         job,
         session,
+        submitted_by: by().actor,
         generation: Generation(1),
         agent: agent(AGENT),
         declaration: Digest::of(DOCUMENT),

@@ -14,6 +14,7 @@ mod connection;
 mod counting;
 mod effect;
 mod fence;
+mod halt;
 mod listing;
 mod notification;
 mod output;

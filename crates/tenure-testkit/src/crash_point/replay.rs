@@ -139,7 +139,7 @@ impl Replay<'_> {
     fn compose_job(&mut self, records: Vec<SealedRecord>) -> Result<NewJob> {
         let (job, facts) = (&self.original.job, &self.original.facts);
         let kind = |place: usize| self.original.records.get(place).map(|one| &one.record.kind);
-        let Some(RecordKind::JobAdmitted { bundle, deadline, traceparent, .. }) = kind(0) else {
+        let Some(RecordKind::JobAdmitted { bundle, deadline, traceparent, by, .. }) = kind(0) else {
             bail!("its first record is no admission");
         };
         if let Some(RecordKind::PlanFrozen { hops, .. }) = kind(1) {
@@ -149,6 +149,7 @@ impl Replay<'_> {
             tenant: job.tenant.clone(),
             job: job.job,
             session: job.session,
+            submitted_by: by.actor.clone(),
             generation: self.generation,
             agent: job.agent.clone(),
             declaration: job.declaration,

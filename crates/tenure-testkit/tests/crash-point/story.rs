@@ -236,6 +236,7 @@ fn new_job(by: Principal) -> NewJob {
         final_exit_codes: Vec::new(),
         unwind_on_failure: false,
     };
+    let submitted_by = by.actor.clone();
     let admitted = Draft::with_value(salted("the input"), |input| RecordKind::JobAdmitted {
         session,
         agent: "charge".parse().unwrap(),
@@ -257,6 +258,7 @@ fn new_job(by: Principal) -> NewJob {
         tenant: tenant(),
         job,
         session,
+        submitted_by,
         generation: Generation(1),
         agent: "charge".parse().unwrap(),
         declaration: Digest::of(DOCUMENT),

@@ -76,7 +76,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 34] = [
+const ROWS: [Row; 37] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -147,6 +147,16 @@ const ROWS: [Row; 34] = [
         Refused(Reason::VerbNotAllowed),
         UNKNOWN_JOB,
     ),
+    // A halt of an agent that nobody has; it is of the caller's own tenant.
+    row("tenure.v1.HaltService/ThrowHalt", Bearer(Operate), throw_halt, Given, Given),
+    row(
+        "tenure.v1.HaltService/LiftHalt",
+        Bearer(Operate),
+        lift_halt,
+        Refused(Reason::HaltNotStanding),
+        AsUnknown(Reason::HaltNotStanding),
+    ),
+    row("tenure.v1.HaltService/ListHalts", Bearer(Read), nothing, Given, Given),
     // The declaration becomes the caller's own; nothing of another tenant's is touched.
     row("tenure.v1.AgentService/ApplyAgents", Bearer(Administer), apply_agents, Given, Given),
     row("tenure.v1.AgentService/ListAgents", Bearer(Read), nothing, Given, Given),
@@ -283,6 +293,14 @@ fn abandon_job(things: &Things) -> Vec<u8> {
 
 fn resume_job(things: &Things) -> Vec<u8> {
     v1::ResumeJobRequest { job: things.job.clone(), why: "to go on".into() }.encode_to_vec()
+}
+
+fn throw_halt(_: &Things) -> Vec<u8> {
+    v1::ThrowHaltRequest { scope: "agent nobodys".into(), why: "looked".into() }.encode_to_vec()
+}
+
+fn lift_halt(_: &Things) -> Vec<u8> {
+    v1::LiftHaltRequest { halt: 1_000_000, why: "looked".into() }.encode_to_vec()
 }
 
 fn apply_agents(_: &Things) -> Vec<u8> {
