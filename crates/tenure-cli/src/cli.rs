@@ -93,6 +93,7 @@ pub(crate) enum Verb {
     Ping(ping::PingArgs),
     Note(in_run::NoteArgs),
     Effect(effect::EffectArgs),
+    Spend(in_run::SpendArgs),
     Status(in_run::StatusArgs),
 }
 
@@ -125,7 +126,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "ping",
         ],
     ),
-    ("In a run", &["note", "effect", "status"]),
+    ("In a run", &["note", "effect", "spend", "status"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -191,6 +192,7 @@ impl Verb {
             Self::Ping(args) => context.wait_for(ping::ping(context, args)),
             Self::Note(args) => context.wait_for(in_run::write_note(context, args)),
             Self::Effect(args) => context.wait_for(effect::perform_effect(context, args)),
+            Self::Spend(args) => context.wait_for(in_run::record_spend(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),
         }
     }

@@ -15,7 +15,7 @@ use tenure_client::{
     ClientError, ClientOptions,
     run::{RunClient, RunStatus, SOCKET_VARIABLE},
 };
-use tenure_core::{reason::Reason, refusal::Refusal};
+use tenure_core::{admission::Spend, reason::Reason, refusal::Refusal};
 
 use crate::{context::Context, failure::Failure, relative::format_instant};
 
@@ -27,6 +27,20 @@ const NOTE_TIMEOUT: Duration = Duration::from_secs(600);
 pub(crate) struct NoteArgs {
     /// The text; - reads it from stdin.
     text: String,
+}
+
+/// Say what this run spent, for the budget of its session and the reserve of the tenant
+#[derive(Debug, Args)]
+pub(crate) struct SpendArgs {
+    /// Tokens of a model; a whole number.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    tokens: Option<String>,
+    /// Money in the tenant's currency, for example 0.035; at most six decimals.
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    cost: Option<String>,
+    /// Turns of a model; a whole number.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    turns: Option<String>,
 }
 
 /// Show where this run stands
@@ -43,6 +57,16 @@ pub(crate) async fn write_note(context: &Context, args: NoteArgs) -> Result<(), 
         args.text
     };
     let seq = run.write_note(&text).await.map_err(explain)?;
+    if context.printer.json {
+        return context.printer.object(&json!({ "seq": seq }));
+    }
+    Ok(())
+}
+
+pub(crate) async fn record_spend(context: &Context, args: SpendArgs) -> Result<(), Failure> {
+    let run = open_run()?;
+    let spend = Spend::read(args.tokens.as_deref(), args.cost.as_deref(), args.turns.as_deref())?;
+    let seq = run.record_spend(spend).await.map_err(explain)?;
     if context.printer.json {
         return context.printer.object(&json!({ "seq": seq }));
     }

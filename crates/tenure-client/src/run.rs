@@ -5,7 +5,10 @@ use std::{ffi::OsStr, path::PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tenure_core::id::{Epoch, JobId, Run, Seq, WorkerName};
+use tenure_core::{
+    admission::Spend,
+    id::{Epoch, JobId, Run, Seq, WorkerName},
+};
 use tenure_proto::{
     convert::{
         InvalidField,
@@ -70,6 +73,18 @@ impl RunClient {
             let request = request.clone();
             async move { RunServiceClient::new(channel).write_note(request).await }
         };
+        Ok(Seq(self.client.call(Repeat::OnlyUnsent, ask).await?.seq))
+    }
+
+    /// Says what the run spent. When it returns, that is durable. Sent again only where it was never sent, because twice the amount is
+    /// not the amount.
+    ///
+    /// # Errors
+    /// It is refused, the run is over, or its worker does not answer.
+    pub async fn record_spend(&self, spend: Spend) -> Result<Seq, ClientError> {
+        let Spend { tokens, cost, turns } = spend;
+        let request = v1::RecordSpendRequest { tokens, cost_micros: cost.0, turns };
+        let ask = |channel| async move { RunServiceClient::new(channel).record_spend(request).await };
         Ok(Seq(self.client.call(Repeat::OnlyUnsent, ask).await?.seq))
     }
 

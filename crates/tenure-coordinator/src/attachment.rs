@@ -12,7 +12,10 @@ mod stream;
 
 use std::sync::Arc;
 
-use tenure_core::{reason::Reason, refusal::Refusal, run_ref::RunRef};
+use tenure_core::{
+    admission::Limit, plan::JobFacts, reason::Reason, refusal::Refusal, run_ref::RunRef,
+    settlement::plan_limit_refusal,
+};
 use tenure_proto::{
     convert::{InvalidField, blob::read_blob_ref, run::read_run_ref},
     v1::{self, attach_request, attach_response},
@@ -27,7 +30,7 @@ use crate::{
     lane::work::{LaneError, Reply, ReportAnswer, ReportStream},
     metrics::metrics,
     patience::within,
-    refusals::{refuse_store, write_refusal},
+    refusals::{chain, refuse_store, write_refusal},
     wake::{OrderKind, RaisedOrder},
 };
 pub(crate) use output::OutputQueue;
@@ -178,8 +181,18 @@ impl Session {
     }
 
     fn reply_for(&self, run: &RunRef, n: u64) -> Reply<Result<ReportAnswer, LaneError>> {
-        let (attached, run) = (self.attached.clone(), run.clone());
-        Reply::call(move |answer| answer_report(&attached, &run, n, answer))
+        let (parts, attached, run) = (self.parts.clone(), self.attached.clone(), run.clone());
+        Reply::call(move |answer| match answer {
+            Ok(ReportAnswer::Refused(refusal)) if refusal.reason == Reason::LimitReached => {
+                let (tasks, stopping) = (parts.tasks.clone(), parts.stopping.clone());
+                let recorded = async move {
+                    record_limit_refusal(&parts, &run, &refusal).await;
+                    answer_report(&attached, &run, n, Ok(ReportAnswer::Refused(refusal)));
+                };
+                tasks.spawn(async move { stopping.run_until_cancelled(recorded).await });
+            }
+            answer => answer_report(&attached, &run, n, answer),
+        })
     }
 
     fn answer(&self, run: &RunRef, n: u64, answer: Result<ReportAnswer, LaneError>) {
@@ -204,6 +217,17 @@ impl Session {
             because = self.attached.closed_because().map_or("the worker left", |refusal| &refusal.message),
             "a worker is no longer attached here"
         );
+    }
+}
+
+/// A limit that refused what a run asked for is written down before the run hears of it: the run's end is judged by it. Where that fails,
+/// the next thing that the run asks for is refused by the same limit.
+async fn record_limit_refusal(parts: &Parts, run: &RunRef, refusal: &Refusal) {
+    let Some(limit) = refusal.details.get("limit").and_then(|name| Limit::from_name(name)) else { return };
+    let epoch = run.epoch;
+    let planner = move |facts: &JobFacts| Ok(plan_limit_refusal(facts, epoch, limit));
+    if let Err(error) = parts.lanes.decide((run.tenant.clone(), run.job), Box::new(planner)).await {
+        tracing::info!(job = %run.job, run = %run.run, %limit, error = chain(&error), "the refusal of a limit was not written");
     }
 }
 

@@ -11,6 +11,7 @@ mod gauges;
 mod leases;
 mod overdue;
 mod partitions;
+mod spending;
 mod terms;
 mod unheld;
 
@@ -40,6 +41,7 @@ pub(crate) fn start_background(
     parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
     parts.vital.spawn("sweep of blobs", blobs::sweep_blobs(parts.clone()));
+    parts.vital.spawn("sweep of spending", spending::sweep_spending(parts.clone()));
     parts.vital.spawn("gauges", gauges::count_fleet(parts.clone()));
     parts.vital.spawn("tokens of the database", credentials::follow_database_tokens(parts.clone()));
     if let Some(file) = token_file {

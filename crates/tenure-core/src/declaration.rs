@@ -27,6 +27,7 @@ use crate::{
     handler::HandlerVersion,
     id::Digest,
     limits,
+    money::{Micros, read_money},
     reason::Reason,
     recovery::{Policy, RecoveryPolicy},
     refusal::Refusal,
@@ -249,17 +250,33 @@ impl Declaration {
     /// The ceiling of a session that is submitted to it and says nothing itself.
     #[must_use]
     pub fn deadline(&self, bundle: Option<&PolicyBundle>) -> Duration {
-        let path = &["limits", "deadline"];
-        let written = self.find(path).or_else(|| bundle.and_then(|bundle| bundle.find(path)));
-        written.and_then(as_duration).unwrap_or(limits::DEADLINE_DEFAULT)
+        self.find_limit("deadline", bundle).and_then(as_duration).unwrap_or(limits::DEADLINE_DEFAULT)
     }
 
     /// Hops of a session that is submitted to it.
     #[must_use]
     pub fn hops(&self, bundle: Option<&PolicyBundle>) -> u32 {
-        let path = &["limits", "hops"];
-        let written = self.find(path).or_else(|| bundle.and_then(|bundle| bundle.find(path)));
-        written.and_then(read_u32).unwrap_or(limits::HOPS_DEFAULT)
+        self.find_limit("hops", bundle).and_then(read_u32).unwrap_or(limits::HOPS_DEFAULT)
+    }
+
+    /// Runs of a session that is submitted to it.
+    #[must_use]
+    pub fn run_cap(&self, bundle: Option<&PolicyBundle>) -> u32 {
+        self.find_limit("runs", bundle).and_then(read_u32).unwrap_or(limits::RUN_CAP_DEFAULT)
+    }
+
+    /// What a session that is submitted to it may spend.
+    #[must_use]
+    pub fn budget(&self, bundle: Option<&PolicyBundle>) -> Micros {
+        let written = self.find_limit("budget", bundle).and_then(Value::as_str);
+        let read = written.and_then(|written| read_money(written).ok());
+        read.unwrap_or(Micros(limits::BUDGET_DEFAULT_MICROS))
+    }
+
+    /// A limit: its own goes before the tenant's.
+    fn find_limit<'a>(&'a self, key: &str, bundle: Option<&'a PolicyBundle>) -> Option<&'a Value> {
+        let path = &["limits", key];
+        self.find(path).or_else(|| bundle.and_then(|bundle| bundle.find(path)))
     }
 
     fn find(&self, path: &[&str]) -> Option<&Value> {

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
+    admission::Amount,
     chain::Head,
     effect::{Compensation, Doubt, Doubts, EffectRecovery, LastAttempt, Outcome, StepsToUndo},
     handover::Cause,
@@ -65,6 +66,8 @@ pub(crate) fn facts(state: State) -> JobFacts {
         hops_left: 8,
         submitted_by: Some("ada".to_owned()),
         halts: Vec::new(),
+        runs: Amount { used: 1, limit: 64 },
+        budget_micros: Amount { used: 0, limit: 5_000_000 },
         interruption: None,
         cancel_requested: None,
         doubts: Doubts::default(),
@@ -117,6 +120,7 @@ pub(crate) fn lease() -> LeaseFacts {
         fencing: Fencing::Kernel,
         granted_at: second(1),
         abandon: None,
+        refused: None,
     }
 }
 

@@ -68,6 +68,17 @@ impl Cause {
         }
     }
 
+    /// What a run of this cause pays when it starts; attempts, losses and hops are paid when it is granted.
+    #[must_use]
+    pub const fn price(&self) -> Price {
+        match self {
+            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } => {
+                Price { counts: true, checks_money: true }
+            }
+            Self::Unwinding { .. } => Price { counts: false, checks_money: false },
+        }
+    }
+
     /// The direction in which the run works.
     #[must_use]
     pub const fn phase(&self) -> Phase {
@@ -85,6 +96,15 @@ impl Cause {
             Self::Recovered { previous, .. } | Self::Continued { previous, .. } => Some(*previous),
         }
     }
+}
+
+/// What the limits of a session ask of a run that starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price {
+    /// True where it counts as a run of its session, and meets the run cap.
+    pub counts: bool,
+    /// True where it starts only while the session's budget is not spent.
+    pub checks_money: bool,
 }
 
 /// What a run is told.

@@ -5,6 +5,7 @@
 pub mod credential;
 pub mod id;
 pub mod limits;
+pub mod money;
 pub mod principal;
 pub mod reason;
 pub mod refusal;

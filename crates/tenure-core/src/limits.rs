@@ -217,6 +217,18 @@ pub const PRIORITY_DEFAULT: u8 = 1;
 pub const HOPS_DEFAULT: u32 = 8;
 /// Runs of a session, where nothing is said.
 pub const RUN_CAP_DEFAULT: u32 = 64;
+/// Most money in one amount, in micro-units of the tenant's currency: a thousand million units.
+pub const MONEY_MAX_MICROS: u64 = 1_000_000_000_000_000;
+/// Most tokens, micro-units of money or turns in one spend.
+pub const SPEND_MAX: u64 = 1_000_000_000_000_000;
+/// What a tenant may spend in 24 hours before no further session is opened, in micro-units, where nothing is said: 100.00.
+pub const RESERVE_DEFAULT_MICROS: u64 = 100_000_000;
+/// How long it is kept what a tenant spent in each minute; beyond the 24 hours that count, for those who look.
+pub const SPENDING_KEPT: Duration = Duration::from_secs(48 * 60 * 60);
+/// How often what a tenant spent longer ago is deleted.
+pub const SPENDING_SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Minutes of spending that one such pass deletes.
+pub const SPENDING_SWEEP_MAX: u32 = 10_000;
 /// Budget of a session in micro-units of the tenant's currency, where nothing is said: 5.00.
 pub const BUDGET_DEFAULT_MICROS: u64 = 5_000_000;
 

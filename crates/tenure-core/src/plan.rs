@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 
 use crate::{
+    admission::{Amount, LimitRefusal},
     chain::Head,
     effect::{Doubts, StepsToUndo},
     halt::StandingHalt,
@@ -51,6 +52,10 @@ pub struct JobFacts {
     pub submitted_by: Option<String>,
     /// The halts that stand against it, the broadest first.
     pub halts: Vec<StandingHalt>,
+    /// Runs of its session: had and allowed.
+    pub runs: Amount,
+    /// Money of its session: spent and allowed, in micro-units.
+    pub budget_micros: Amount,
     /// The interruption of the last `run_interrupted` record in its journal, where the job is interrupted.
     pub interruption: Option<Interruption>,
     /// The seq of a cancel request that stands.
@@ -134,6 +139,12 @@ impl JobFacts {
         self.lease.as_ref().and_then(|lease| lease.abandon.as_ref())
     }
 
+    /// The limit that refused something that the present run asked for.
+    #[must_use]
+    pub fn refused(&self) -> Option<LimitRefusal> {
+        self.lease.as_ref().and_then(|lease| lease.refused)
+    }
+
     /// The notice that a living run has to answer first: its seq and its kind.
     #[must_use]
     pub fn standing_notice(&self) -> Option<(Seq, &'static str)> {
@@ -175,6 +186,8 @@ pub struct LeaseFacts {
     pub granted_at: Timestamp,
     /// The notice that gives the job up, where one stands for this run.
     pub abandon: Option<AbandonNotice>,
+    /// The limit that refused something that the run asked for, where one did.
+    pub refused: Option<LimitRefusal>,
 }
 
 /// A notice that gives a job up.
@@ -305,6 +318,8 @@ pub enum LeaseChange {
     Delete,
     /// The plan's only record is a notice that gives the job up; the lease remembers it.
     NoteAbandon,
+    /// A limit refused something that the run asked for; the lease remembers it.
+    NoteRefusal(LimitRefusal),
 }
 
 /// What becomes of the row in the queue.

@@ -3,10 +3,12 @@
 //! kind is not an error of the chain, but nothing is decided from it. Neighbours: `chain` hashes, `plan` says what is to
 //! be written, `tenure-store` writes.
 
+mod balance;
 mod changed;
 mod seal;
 mod value;
 
+pub use balance::BalanceMark;
 pub use changed::{ChangedDeclaration, HeldTo};
 pub use seal::{Header, SealError, SealedRecord, seal_records};
 pub use value::{KeptValue, NewValue, SaltedValue, ValueRef};
@@ -17,6 +19,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admission::Spend,
     effect::{
         Compensation, Declared, Disposition, EffectAct, EffectKey, EffectMark, EffectRecovery, EffectRef,
     },
@@ -327,6 +330,30 @@ pub enum RecordKind {
         /// The ceiling in whole seconds.
         ceiling_s: u64,
     },
+    /// A run says that it spent something.
+    Spent {
+        /// How much.
+        #[serde(flatten)]
+        spend: Spend,
+    },
+    /// A limit that can be raised refused a run, or something that a run asked for.
+    BudgetRefused {
+        /// The limit, as a stable word.
+        limit: String,
+        /// What was used of it, in its own unit: runs, micro-units of money.
+        used: u64,
+        /// What was allowed.
+        allowed: u64,
+    },
+    /// The limit that refused stands against the job no longer: it was raised, and the job goes on.
+    BudgetReadmitted {
+        /// The limit, as a stable word.
+        limit: String,
+        /// What was used of it, in its own unit.
+        used: u64,
+        /// What is allowed now.
+        allowed: u64,
+    },
     /// Somebody asked for the job to be cancelled. A notice: it fences nobody.
     CancelRequested {
         /// Who.
@@ -396,6 +423,9 @@ impl RecordKind {
             Self::RecoveryDenied { .. } => "recovery_denied",
             Self::GrantReleased { .. } => "grant_released",
             Self::DeadlineDenied { .. } => "deadline_denied",
+            Self::Spent { .. } => "spent",
+            Self::BudgetRefused { .. } => "budget_refused",
+            Self::BudgetReadmitted { .. } => "budget_readmitted",
             Self::CancelRequested { .. } => CANCEL_REQUESTED,
             Self::AbandonRequested { .. } => ABANDON_REQUESTED,
             Self::OperatorActed { .. } => "operator_acted",
@@ -508,11 +538,53 @@ impl RecordKind {
             | Self::RecoveryDenied { .. }
             | Self::GrantReleased { .. }
             | Self::DeadlineDenied { .. }
+            | Self::Spent { .. }
+            | Self::BudgetRefused { .. }
+            | Self::BudgetReadmitted { .. }
             | Self::CancelRequested { .. }
             | Self::OperatorActed { .. }
             | Self::JobConcluded { .. } => false,
         };
         if compensates { Phase::Compensating } else { Phase::Forward }
+    }
+
+    /// What the record changes in the balance of its job's session. `phase` is the record's: undoing draws on nothing.
+    #[must_use]
+    pub fn balance_mark(&self, phase: Phase) -> Option<BalanceMark> {
+        match self {
+            Self::GrantReleased { .. } if phase == Phase::Forward => {
+                Some(BalanceMark { runs_back: 1, ..BalanceMark::default() })
+            }
+            Self::Spent { spend } => Some(BalanceMark { spend: *spend, ..BalanceMark::default() }),
+            Self::GrantReleased { .. }
+            | Self::JobAdmitted { .. }
+            | Self::PlanFrozen { .. }
+            | Self::RunStarted { .. }
+            | Self::Note { .. }
+            | Self::StepStarted { .. }
+            | Self::StepFinished { .. }
+            | Self::EffectStarted { .. }
+            | Self::EffectDone { .. }
+            | Self::EffectFailed { .. }
+            | Self::EffectReconciled { .. }
+            | Self::EffectsUnasked { .. }
+            | Self::QuarantineDecided { .. }
+            | Self::UnwindStarted { .. }
+            | Self::GroupOpened { .. }
+            | Self::GroupSettled { .. }
+            | Self::Reopened { .. }
+            | Self::Resumed { .. }
+            | Self::ChildGone { .. }
+            | Self::RunInterrupted { .. }
+            | Self::RecoveryDenied { .. }
+            | Self::DeadlineDenied { .. }
+            | Self::BudgetRefused { .. }
+            | Self::BudgetReadmitted { .. }
+            | Self::CancelRequested { .. }
+            | Self::AbandonRequested { .. }
+            | Self::OperatorActed { .. }
+            | Self::JobConcluded { .. } => None,
+        }
     }
 
     /// What the record says about an effect, where it is about one. `request` is the digest of what is performed.
@@ -549,6 +621,9 @@ impl RecordKind {
             | Self::RecoveryDenied { .. }
             | Self::GrantReleased { .. }
             | Self::DeadlineDenied { .. }
+            | Self::Spent { .. }
+            | Self::BudgetRefused { .. }
+            | Self::BudgetReadmitted { .. }
             | Self::CancelRequested { .. }
             | Self::AbandonRequested { .. }
             | Self::OperatorActed { .. }

@@ -16,7 +16,8 @@ mod unwinding;
 
 pub use evidence::{Evidence, plan_settlement};
 pub use judgement::{
-    Judgement, carry_out, continue_by_person, judge, judge_again, plan_denial, restart_by_person,
+    Judgement, carry_out, continue_by_person, judge, judge_again, plan_denial, plan_limit_refusal,
+    restart_by_person,
 };
 pub use quarantine::{
     BUNDLE_CHANGED, DECLARATION_CHANGED, EFFECT_IN_DOUBT, NOT_UNWOUND, plan_changed_bundle,
@@ -26,6 +27,7 @@ pub use reopening::reopen;
 pub use run_end::{EndDecision, EndReport, RunEnd, Unasked, plan_end, plan_success};
 pub use unwinding::{cancel, unwind_again};
 
+pub(crate) use judgement::ask_for_run;
 use quarantine::{InsteadOf, Verdict, conclude_undoubted, quarantine_doubts};
 
 use crate::{

@@ -4,11 +4,14 @@ mod apply;
 
 use jiff::Timestamp;
 use sqlx::query_file;
-use tenure_core::id::{AgentName, Digest, Tenant};
+use tenure_core::{
+    id::{AgentName, Digest, Tenant},
+    money::Micros,
+};
 
 use crate::{
     Store, StoreError,
-    stored::{Reader, to_bigint},
+    stored::{Reader, from_bigint, to_bigint},
     timestamp::Stamp,
 };
 
@@ -69,6 +72,8 @@ pub struct AgentRevision {
     pub bundle: Option<Digest>,
     /// The bundle's canonical JSON.
     pub bundle_document: Option<Vec<u8>>,
+    /// What the tenant has spent in 24 hours; a listing does not look.
+    pub spent: Micros,
     /// When it became the present one.
     pub applied_at: Timestamp,
     /// Who applied it.
@@ -151,6 +156,7 @@ struct AgentRow {
     bundle_document: Option<Vec<u8>>,
     applied_at: Stamp,
     applied_by: String,
+    spent_micros: i64,
 }
 
 impl AgentRow {
@@ -161,6 +167,7 @@ impl AgentRow {
             document: self.document,
             bundle: self.bundle.map(|digest| reader.digest(&digest)).transpose()?,
             bundle_document: self.bundle_document,
+            spent: Micros(from_bigint(self.spent_micros)),
             applied_at: self.applied_at.0,
             applied_by: self.applied_by,
         })

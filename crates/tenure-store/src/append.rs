@@ -21,6 +21,7 @@ mod retry;
 
 use sqlx::query_file;
 use tenure_core::{
+    admission::LimitRefusal,
     chain::Head,
     effect::ActRefused,
     id::{Digest, Epoch, Generation, JobId, Seq, Tenant, WorkerName},
@@ -93,6 +94,8 @@ pub enum AppendOutcome {
     EffectRefused(ActRefused),
     /// It announces an effect, and the job has had as many attempts as it may: `limits::JOB_EFFECTS_MAX`.
     EffectsExhausted,
+    /// It announces an effect, and a limit refuses that.
+    LimitReached(LimitRefusal),
     /// The job takes no more records.
     Sealed,
     /// There is no such job.
@@ -210,7 +213,12 @@ impl Store {
             &job.unwinding as _,
             &job.declaration as _,
             &job.requires as _,
-            &job.bundle as _
+            &job.bundle as _,
+            &job.runs_back,
+            &job.spent_micros,
+            &job.spent_tokens,
+            &job.spent_turns,
+            &job.refused as _
         )
         .fetch_all(&self.pool)
         .await

@@ -64,7 +64,7 @@ pub struct Floors(pub [u64; 4]);
 pub struct ClaimOutcome {
     /// The runs that began.
     pub claimed: Vec<Claimed>,
-    /// Jobs whose session's deadline is reached, or whose declaration or bundle is not held any more. They are still ready; the caller
+    /// Jobs that a limit of their session refuses, or whose declaration or bundle is not held any more. They are still ready; the caller
     /// finds out which, and concludes them.
     pub denied: Vec<JobFacts>,
     /// Where to begin next time; some slack is already taken off.

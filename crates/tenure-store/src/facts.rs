@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use sqlx::PgExecutor;
 use tenure_core::{
+    admission::Amount,
     chain::Head,
     effect::{Doubts, EffectRef, StepsToUndo},
     id::{Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term},
@@ -106,6 +107,10 @@ pub(crate) struct FactsRow {
     pub(crate) attempts: i32,
     pub(crate) losses: i32,
     pub(crate) hops_left: i32,
+    pub(crate) runs: i32,
+    pub(crate) run_cap: i32,
+    pub(crate) spent_micros: i64,
+    pub(crate) budget_micros: i64,
     pub(crate) priority: i16,
     pub(crate) labels: serde_json::Value,
     pub(crate) recovery: serde_json::Value,
@@ -130,6 +135,7 @@ pub(crate) struct FactsRow {
     pub(crate) lease_fencing: String,
     pub(crate) abandon_seq: Option<i64>,
     pub(crate) abandoned_at: Option<Stamp>,
+    pub(crate) refused: Option<serde_json::Value>,
     pub(crate) not_before: Option<Stamp>,
     pub(crate) submitted_by: Option<String>,
     /// The halts that stand against it; a listing does not look.
@@ -180,6 +186,8 @@ impl FactsRow {
             attempts: from_integer(self.attempts),
             losses: from_integer(self.losses),
             hops_left: from_integer(self.hops_left),
+            runs: read_amount(self.runs.into(), self.run_cap.into()),
+            budget_micros: read_amount(self.spent_micros, self.budget_micros),
             cancel_requested: self.cancel_seq.map(from_bigint).map(Seq),
             head_epoch: Epoch(from_bigint(self.head_epoch)),
             head_at: self.head_at.0,
@@ -222,6 +230,11 @@ impl FactsRow {
             fencing: reader.fencing(self.lease_fencing.clone())?,
             granted_at: granted_at.0,
             abandon: self.abandon(),
+            refused: self
+                .refused
+                .clone()
+                .map(|found| reader.json("refusal of a limit", found))
+                .transpose()?,
         }))
     }
 
@@ -315,6 +328,11 @@ fn read_effects(found: Option<serde_json::Value>, reader: Reader) -> Result<Effe
         landed: found.landed,
         compensated: found.compensated,
     })
+}
+
+/// What was used of a limit.
+pub(crate) fn read_amount(used: i64, limit: i64) -> Amount {
+    Amount { used: from_bigint(used), limit: from_bigint(limit) }
 }
 
 pub(crate) fn read_head(reader: Reader, seq: i64, hash: &[u8]) -> Result<Head, StoreError> {

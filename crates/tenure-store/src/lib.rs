@@ -31,6 +31,7 @@ mod lease;
 mod notification;
 mod output;
 mod ready;
+mod spending;
 mod submission;
 mod term;
 mod testimony;

@@ -27,10 +27,12 @@ mod told;
 
 pub use jiff::Timestamp;
 pub use tenure_core::{
+    admission::Spend,
     effect::{Disposition, EffectRecovery},
     handler::HandlerVersion,
     handover::{Cause, EarlierEffect, EarlierNote, EarlierState},
     id::{Epoch, JobId, Run},
+    money::Micros,
     reason::Reason,
     refusal::Refusal,
 };

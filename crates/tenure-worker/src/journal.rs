@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use tenure_core::{
+    admission::Spend,
     id::{Epoch, Seq},
     limits,
     record::ValueRef,
@@ -31,6 +32,8 @@ pub(crate) enum Report {
     Effect(Vec<new_record::Kind>),
     /// A step was begun or finished.
     Step(new_record::Kind),
+    /// Something was spent.
+    Spend(Spend),
     /// The run is over.
     End(EndReport),
 }
@@ -184,6 +187,10 @@ impl RunJournal {
                 self.compose_append(n, [new_record::Kind::Note(v1::NewNote { text: text.clone() })])
             }
             Report::Step(record) => self.compose_append(n, [record.clone()]),
+            Report::Spend(Spend { tokens, cost, turns }) => {
+                let spent = v1::NewSpent { tokens: *tokens, cost_micros: cost.0, turns: *turns };
+                self.compose_append(n, [new_record::Kind::Spent(spent)])
+            }
             Report::Effect(records) => self.compose_append(n, records.iter().cloned()),
             Report::End(end) => Message::EndRun(v1::EndRun {
                 run: Some(write_run_ref(&self.run)),

@@ -18,13 +18,17 @@ use std::{
     },
 };
 
-use tenure_core::{deadline::ceil_seconds, id::Seq, limits, reason::Reason, refusal::Refusal};
+use tenure_core::{
+    admission::Spend, deadline::ceil_seconds, id::Seq, limits, money::Micros, reason::Reason,
+    refusal::Refusal,
+};
 use tenure_proto::{
     convert::time::write_timestamp,
     status::refusal_to_status,
     v1::{
         GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
-        PerformEffectRequest, PerformEffectResponse, WriteNoteRequest, WriteNoteResponse,
+        PerformEffectRequest, PerformEffectResponse, RecordSpendRequest, RecordSpendResponse,
+        WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
 };
@@ -126,16 +130,28 @@ impl RunVoice {
         let standing = &self.standing;
         let text = standing.redactor.redact_text(text);
         ensure_note_size(text.len())?;
+        let seq = self.say(Report::Note(text)).await?;
+        self.notes.fetch_add(1, Ordering::Relaxed);
+        Ok(seq)
+    }
+
+    /// Says what was spent; returns once it is durable.
+    pub(crate) async fn record_spend(&self, spend: Spend) -> Result<Seq, Refusal> {
+        spend.check()?;
+        self.say(Report::Spend(spend)).await
+    }
+
+    /// Says something that is answered once it is durable, when its turn comes.
+    async fn say(&self, report: Report) -> Result<Seq, Refusal> {
+        let standing = &self.standing;
         standing.ensure_speaking()?;
         // Never closed: an error would mean that there is nothing to bound.
         let turn = Arc::clone(&self.in_flight).acquire_owned().await.ok();
         standing.ensure_speaking()?;
         standing.touch();
         let outbox = &standing.context.outbox;
-        let answer = outbox.add_bounded_report(&standing.grant.run, Report::Note(text), turn).await;
-        let seq = standing.read_durable(answer.ok())?;
-        self.notes.fetch_add(1, Ordering::Relaxed);
-        Ok(seq)
+        let answer = outbox.add_bounded_report(&standing.grant.run, report, turn).await;
+        standing.read_durable(answer.ok())
     }
 
     fn read_status(&self) -> GetRunStatusResponse {
@@ -165,6 +181,17 @@ impl RunService for RunVoice {
         let written = Self::write_note(self, &request.get_ref().text).await;
         written
             .map(|seq| Response::new(WriteNoteResponse { seq: seq.0 }))
+            .map_err(|refusal| refusal_to_status(&refusal))
+    }
+
+    async fn record_spend(
+        &self,
+        request: Request<RecordSpendRequest>,
+    ) -> Result<Response<RecordSpendResponse>, Status> {
+        let RecordSpendRequest { tokens, cost_micros, turns } = *request.get_ref();
+        let spent = Self::record_spend(self, Spend { tokens, cost: Micros(cost_micros), turns }).await;
+        spent
+            .map(|seq| Response::new(RecordSpendResponse { seq: seq.0 }))
             .map_err(|refusal| refusal_to_status(&refusal))
     }
 

@@ -6,11 +6,13 @@ mod effects;
 
 use prost::Message as _;
 use tenure_core::{
+    admission::Spend,
     id::{Digest, Seq, WorkerName},
     limits::{
         APPEND_MAX_RECORDS, GROUP_MEMBERS_MAX, NOTE_MAX_BYTES, STEP_OUTPUT_MAX_BYTES, VALUE_MAX_BYTES,
         WHY_MAX_BYTES,
     },
+    money::Micros,
     principal::Principal,
     reason::Reason,
     record::{Draft, GroupOutcome, NewValue, RecordKind},
@@ -171,6 +173,7 @@ fn read_record(record: v1::NewRecord, by: &Principal) -> Result<Draft, Refusal> 
             name: read_step_name("group_opened.name", &opened.name)?,
         })),
         Some(new_record::Kind::GroupSettled(settled)) => read_group_settled(settled),
+        Some(new_record::Kind::Spent(spent)) => read_spent(&spent),
         None => Err(InvalidField::Missing { field: "records.kind" }.into()),
     }
 }
@@ -204,6 +207,12 @@ fn read_step_finished(finished: v1::NewStepFinished) -> Result<Draft, Refusal> {
     }
     let output = salt_value(finished.output.to_vec());
     Ok(Draft::with_value(output, |output| RecordKind::StepFinished { name, output }))
+}
+
+fn read_spent(spent: &v1::NewSpent) -> Result<Draft, Refusal> {
+    let spend = Spend { tokens: spent.tokens, cost: Micros(spent.cost_micros), turns: spent.turns };
+    spend.check()?;
+    Ok(Draft::bare(RecordKind::Spent { spend }))
 }
 
 fn read_note(text: String) -> Result<Draft, Refusal> {
@@ -246,7 +255,10 @@ fn check_result(result: Vec<u8>) -> Result<Vec<u8>, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::id::{Epoch, Generation, Run, Tenant};
+    use tenure_core::{
+        id::{Epoch, Generation, Run, Tenant},
+        limits::SPEND_MAX,
+    };
 
     use super::*;
     use crate::mint::mint_job_id;
@@ -284,6 +296,22 @@ mod tests {
         assert_eq!(refused(append(&"x".repeat(NOTE_MAX_BYTES + 1))), Reason::NoteTooLarge);
         assert_eq!(refused(v1::Append { n: 0, ..append("one") }), Reason::InvalidArgument);
         assert_eq!(refused(v1::Append { records: Vec::new(), ..append("one") }), Reason::InvalidArgument);
+    }
+
+    #[test]
+    fn a_spend_is_taken_as_it_is_and_what_is_none_is_refused() {
+        let spent = |tokens, cost_micros, turns| {
+            let spent = v1::NewSpent { tokens, cost_micros, turns };
+            let records = vec![v1::NewRecord { kind: Some(new_record::Kind::Spent(spent)) }];
+            read(v1::Append { records, ..append("one") }).map(|_| ()).map_err(|refusal| refusal.reason)
+        };
+        assert_eq!(spent(1, 0, 0), Ok(()));
+        assert_eq!(spent(0, 0, 0), Err(Reason::InvalidArgument));
+        for most in [SPEND_MAX + 1, u64::MAX] {
+            for refused in [spent(most, 0, 0), spent(0, most, 0), spent(0, 0, most)] {
+                assert_eq!(refused, Err(Reason::InvalidArgument));
+            }
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use tenure_core::{
+    admission::LimitRefusal,
     chain::Head,
     effect::EffectKey,
     id::Seq,
@@ -439,6 +440,7 @@ pub(crate) fn answer_refused(outcome: AppendOutcome) -> ReportAnswer {
             )
             .with_detail("limit", JOB_EFFECTS_MAX),
         ),
+        AppendOutcome::LimitReached(refused) => ReportAnswer::Refused(refuse_limit(refused)),
         AppendOutcome::Sealed => ReportAnswer::Sealed,
         AppendOutcome::Missing => ReportAnswer::Missing,
         AppendOutcome::Conflict => ReportAnswer::Refused(Refusal::new(
@@ -446,6 +448,11 @@ pub(crate) fn answer_refused(outcome: AppendOutcome) -> ReportAnswer {
             "the journal of the job moved at each attempt to write to it",
         )),
     }
+}
+
+/// The refusal of something that a run asked for; who is answered with it sees to the record.
+fn refuse_limit(refused: LimitRefusal) -> Refusal {
+    refused.refuse(format!("nothing more is begun, because {refused}"))
 }
 
 fn pend(report: RunReport, attempts: u32) -> Pending {

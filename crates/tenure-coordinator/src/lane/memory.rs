@@ -152,9 +152,11 @@ impl RunMemory {
             let standing = facts.standing_notice();
             self.notices = Notices::Last(standing.map(|(seq, kind)| StandingNotice { seq, kind }));
         }
-        // An unwinding run is no success, whatever its end: that is decided from facts.
+        // An unwinding run is no success, whatever its end, and neither is one that a limit refused something: that is decided
+        // from facts.
         let is_forward = facts.phase() == Phase::Forward;
-        if self.open_effects == OpenEffects::Unknown && facts.doubts.is_empty() && is_forward {
+        let is_refused = facts.refused().is_some();
+        if self.open_effects == OpenEffects::Unknown && facts.doubts.is_empty() && is_forward && !is_refused {
             self.open_effects = OpenEffects::Known(BTreeSet::new());
         }
     }
@@ -171,6 +173,11 @@ impl RunMemory {
         if self.appends.len() > REMEMBERED_APPENDS {
             self.appends.pop_front();
         }
+    }
+
+    /// A limit refused something that the run asked for: its end is decided from facts.
+    pub(crate) fn note_refusal(&mut self) {
+        self.open_effects = OpenEffects::Unknown;
     }
 
     /// The last record is a notice of this kind.

@@ -167,7 +167,7 @@ impl Lane {
     fn advance_memory(&mut self, key: &JobKey, append: &Append) {
         let (Some(last), Some(head)) = (append.records.last(), last_head(&append.records)) else { return };
         let over = match append.changes.lease {
-            LeaseChange::Keep | LeaseChange::NoteAbandon => false,
+            LeaseChange::Keep | LeaseChange::NoteAbandon | LeaseChange::NoteRefusal(_) => false,
             LeaseChange::Release | LeaseChange::Delete => true,
         };
         let Some(memory) = self.memories.recall_mut(key).filter(|memory| !over && memory.epoch == last.epoch)
@@ -179,6 +179,9 @@ impl Lane {
             memory.note_append(n, request);
         }
         memory.note_effects(&append.records);
+        if let LeaseChange::NoteRefusal(_) = append.changes.lease {
+            memory.note_refusal();
+        }
         if NOTICE_KINDS.contains(&last.kind) {
             memory.note_notice(last.kind);
         }

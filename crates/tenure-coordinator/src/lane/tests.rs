@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use tenure_core::{
+    admission::Amount,
     chain::Head,
     effect::{Compensation, Disposition, Doubts, EffectAct, EffectRecovery, StepsToUndo},
     id::{Digest, Epoch, Generation, Run, Seq, SessionId, Tenant, Term},
@@ -273,6 +274,7 @@ fn running_facts(run: &RunRef) -> JobFacts {
         fencing: Fencing::Kernel,
         granted_at: Timestamp::UNIX_EPOCH,
         abandon: None,
+        refused: None,
     };
     let recovery = RecoveryPolicy {
         policy: Policy::Automatic,
@@ -299,6 +301,8 @@ fn running_facts(run: &RunRef) -> JobFacts {
         hops_left: 16,
         submitted_by: Some("ada".to_owned()),
         halts: Vec::new(),
+        runs: Amount { used: 1, limit: 64 },
+        budget_micros: Amount { used: 0, limit: 5_000_000 },
         cancel_requested: None,
         interruption: None,
         set_aside: None,

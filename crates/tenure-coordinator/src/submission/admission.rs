@@ -9,11 +9,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use tenure_core::{
-    admission::{Admitted, Input, Submission, admit_submission},
+    admission::{Admitted, Input, Submission, admit_session, admit_submission},
     chain::Head,
     declaration::{Declaration, PolicyBundle},
     id::{AgentName, Epoch, Generation, Run, Tenant},
-    limits::BUDGET_DEFAULT_MICROS,
+    money::Micros,
     principal::Principal,
     reason::Reason,
     record::{Header, KeptValue, ValueRef, seal_records},
@@ -63,6 +63,8 @@ struct Revision {
     declaration: Declaration,
     document: Arc<[u8]>,
     bundle: Option<PolicyBundle>,
+    /// What the tenant has spent in 24 hours.
+    spent: Micros,
 }
 
 impl Admissions {
@@ -187,7 +189,7 @@ impl Admissions {
         })?;
         let bundle = found.bundle_document.as_deref().map(PolicyBundle::parse).transpose()?;
         let declaration = Declaration::parse(&found.document)?;
-        Ok(Revision { declaration, document: found.document.into(), bundle })
+        Ok(Revision { declaration, document: found.document.into(), bundle, spent: found.spent })
     }
 
     fn admit(
@@ -200,6 +202,7 @@ impl Admissions {
         let now = self.clock.now();
         let bundle = revision.bundle.as_ref();
         let mut admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
+        admit_session(bundle, revision.spent)?;
         let new = self.seal(&caller.tenant, caller.principal.clone(), key, &mut admitted)?;
         let input = match admitted.submission.input {
             Input::Bytes(value) => KeptValue::Beside(value),
@@ -238,7 +241,7 @@ impl Admissions {
             recovery: admitted.recovery.clone(),
             hops: admitted.hops,
             run_cap: admitted.run_cap,
-            budget_micros: BUDGET_DEFAULT_MICROS,
+            budget_micros: admitted.budget.0,
             deadline: admitted.deadline,
             priority: admitted.priority,
             labels: given.labels.clone(),

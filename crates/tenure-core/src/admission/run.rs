@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::{
     deadline::{Deadline, DeadlineReached},
     halt::StandingHalt,
+    money::Micros,
 };
 
 /// Everything that is asked before a run. What is none is not limited.
@@ -58,7 +59,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    const fn is_used_up(&self) -> bool {
+    pub(crate) const fn is_used_up(&self) -> bool {
         self.used >= self.limit
     }
 }
@@ -98,13 +99,13 @@ pub enum RunRefusal {
         hops_left: u32,
     },
     /// The budget is spent.
-    #[error("the session's budget is spent: {} of {} micro-units", .0.used, .0.limit)]
+    #[error("the session's budget is spent: {} of {}", Micros(.0.used), Micros(.0.limit))]
     BudgetSpent(Amount),
     /// The session has had its runs.
     #[error("the session has had its runs: {} of {}", .0.used, .0.limit)]
     RunCapReached(Amount),
     /// The tenant's reserve is spent.
-    #[error("the tenant's reserve of 24 hours is spent: {} of {} micro-units", .0.used, .0.limit)]
+    #[error("the tenant's reserve of 24 hours is spent: {} of {}", Micros(.0.used), Micros(.0.limit))]
     ReserveSpent(Amount),
     /// The tenant's quota does not cover it.
     #[error(

@@ -12,8 +12,9 @@ use crate::{
     id::{AgentName, Digest, SessionId},
     limits::{
         DURATION_MAX, KEY_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX, PRIORITY_DEFAULT, PRIORITY_MAX,
-        RUN_CAP_DEFAULT, TRACEPARENT_MAX_BYTES,
+        TRACEPARENT_MAX_BYTES,
     },
+    money::Micros,
     principal::Principal,
     reason::Reason,
     record::{DeadlineSetting, Draft, NewValue, RecordKind, SaltedValue, ValueRef},
@@ -105,6 +106,8 @@ pub struct Admitted {
     pub hops: u32,
     /// Runs of the session.
     pub run_cap: u32,
+    /// What the session may spend.
+    pub budget: Micros,
     /// Labels that its worker must have.
     pub requires: Vec<String>,
 }
@@ -190,7 +193,8 @@ pub fn admit_submission(
         priority,
         not_before,
         hops: declaration.hops(bundle),
-        run_cap: RUN_CAP_DEFAULT,
+        run_cap: declaration.run_cap(bundle),
+        budget: declaration.budget(bundle),
         requires: list_requirements(&submission.agent, declaration),
         submission,
     })

@@ -11,6 +11,7 @@ use crate::{
     halt::{Scope, StandingHalt},
     id::{HaltId, SessionId},
     limits::{KEY_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX},
+    money::Micros,
     reason::Reason,
     record::{DeadlineSetting, RecordKind},
     refusal::Refusal,
@@ -106,6 +107,15 @@ fn what_a_submission_does_not_say_its_agent_says_then_the_tenant_then_the_defaul
     let admitted = admit_submission(submission(), &declaration(), Some(&bundle), start()).unwrap();
     assert_eq!((admitted.deadline, admitted.hops), (DeadlineSetting::CeilingS(7_200), 3));
     assert_eq!(admitted.bundle, Some(bundle.digest()));
+    assert_eq!((admitted.run_cap, admitted.budget), (64, Micros(5_000_000)));
+    let bundle = PolicyBundle::parse(br#"{"limits":{"budget":"2.50","runs":5}}"#).unwrap();
+    let admitted = admit_submission(submission(), &declaration(), Some(&bundle), start()).unwrap();
+    assert_eq!((admitted.run_cap, admitted.budget), (5, Micros(2_500_000)));
+    let frugal = br#"{"command":["notes"],"limits":{"budget":"0.10"}}"#;
+    let frugal = Declaration::parse(frugal).unwrap();
+    let admitted = admit_submission(submission(), &frugal, Some(&bundle), start()).unwrap();
+    assert_eq!((admitted.run_cap, admitted.budget), (5, Micros(100_000)));
+    let bundle = PolicyBundle::parse(br#"{"limits":{"deadline":"2h","hops":3}}"#).unwrap();
     let hasty = Submission { deadline: Some(DeadlineSetting::CeilingS(5)), ..submission() };
     let admitted = admit_submission(hasty, &declaration(), Some(&bundle), start()).unwrap();
     assert_eq!(admitted.deadline, DeadlineSetting::CeilingS(5));

@@ -9,7 +9,13 @@ use super::{
     node::{Content, Node, Table, table_to_json},
     schema,
 };
-use crate::{canonical::write_canonical, id::Digest, reason::Reason, refusal::Refusal};
+use crate::{
+    canonical::write_canonical,
+    id::Digest,
+    money::{Micros, read_money},
+    reason::Reason,
+    refusal::Refusal,
+};
 
 /// A tenant's policy bundle.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +63,12 @@ impl PolicyBundle {
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(&self.document)
+    }
+
+    /// What the tenant may spend in 24 hours before no further session is opened; 0: no limit.
+    #[must_use]
+    pub fn reserve(&self) -> Option<Micros> {
+        self.find(&["limits", "reserve"])?.as_str().and_then(|written| read_money(written).ok())
     }
 
     pub(super) fn find(&self, path: &[&str]) -> Option<&Value> {

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     handler::{HandlerVersion, RESERVED_LABEL_PREFIX},
     limits::{DECLARATION_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX},
+    money::read_money,
     reason::Reason,
 };
 
@@ -122,6 +123,7 @@ fn check_value(node: &Node, key: &Key) -> Checked {
         (Kind::Amount { max }, Content::Float(number)) => check_amount(*number, *max),
         #[expect(clippy::cast_precision_loss, reason = "an amount is small, and its bound is checked")]
         (Kind::Amount { max }, Content::Integer(number)) => check_amount(*number as f64, *max),
+        (Kind::Money, Content::Text(text)) => read_money(text).map(drop).map_err(Fault::BadValue),
         (Kind::Text, Content::Text(text)) => check_text(text),
         (Kind::Version, Content::Text(text)) => check_version(text),
         (Kind::AbsolutePath, Content::Text(text)) => check_path(text),
@@ -151,6 +153,7 @@ fn wrong_kind(kind: &Kind, found: &Content) -> Fault {
         Kind::Bool => "true or false",
         Kind::Integer { .. } => "an integer",
         Kind::Amount { .. } => "a number",
+        Kind::Money => "an amount like \"5.00\", as a text",
         Kind::Text => "a text",
         Kind::Version => "the version of a handler, as a text",
         Kind::AbsolutePath => "a path that begins with /",

@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Amount {
         max: f64,
     },
+    /// Money, written as a text.
+    Money,
     /// A text that is not blank.
     Text,
     /// The version of a handler.
@@ -151,9 +153,18 @@ static BACKOFF: &[Key] = &[key("first", duration()), key("max", duration())];
 
 static LIMITS: &[Key] = &[
     key("deadline", Kind::Duration { min: Duration::ZERO, max: crate::limits::DURATION_MAX }),
-    later("budget", Kind::Text),
+    key("budget", Kind::Money),
     key("hops", Kind::Integer { min: 1, max: HOPS_MAX }),
-    later("runs", count(1)),
+    key("runs", count(1)),
+];
+
+/// The limits of `[policy]`: those of an agent, and the tenant's own.
+static POLICY_LIMITS: &[Key] = &[
+    key("deadline", Kind::Duration { min: Duration::ZERO, max: crate::limits::DURATION_MAX }),
+    key("budget", Kind::Money),
+    key("hops", Kind::Integer { min: 1, max: HOPS_MAX }),
+    key("runs", count(1)),
+    key("reserve", Kind::Money),
 ];
 
 static WORKSPACE: &[Key] = &[
@@ -166,7 +177,7 @@ static WORKSPACE: &[Key] = &[
 /// The keys of `[policy]`.
 pub(crate) static POLICY: &[Key] = &[
     key("recovery", Kind::Table(RECOVERY)),
-    key("limits", Kind::Table(LIMITS)),
+    key("limits", Kind::Table(POLICY_LIMITS)),
     later("roles", Kind::Tables),
 ];
 

@@ -234,8 +234,6 @@ fn what_does_not_exist_yet_is_refused_by_name() {
         "in-memory = true",
         "turns = 24",
         "stdin = \"payload\"",
-        "limits = { budget = \"5.00\" }",
-        "limits = { runs = 64 }",
         "concurrency = 4",
     ];
     let mut answers = String::new();

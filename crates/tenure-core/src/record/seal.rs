@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{Draft, Record, RecordKind, SaltedValue};
+use super::{BalanceMark, Draft, Record, RecordKind, SaltedValue};
 use crate::{
     chain::Head,
     effect::EffectMark,
@@ -49,6 +49,8 @@ pub struct SealedRecord {
     pub value: Option<SaltedValue>,
     /// What it says about an effect; the effect's row follows from it.
     pub effect: Option<EffectMark>,
+    /// What it changes in the session's balance.
+    pub balance: Option<BalanceMark>,
 }
 
 /// A record that is not to be written.
@@ -120,6 +122,7 @@ fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Resu
     if effect.is_none() && matches!(draft.kind, RecordKind::EffectStarted { .. }) {
         return Err(SealError::RequestMissing { kind });
     }
+    let balance = draft.kind.balance_mark(draft.phase);
     let record = Record {
         tenant: header.tenant.clone(),
         job: header.job,
@@ -149,5 +152,6 @@ fn seal_record(header: &Header, head: Head, at: Timestamp, draft: Draft) -> Resu
         hash: next.hash,
         value: draft.value,
         effect,
+        balance,
     })
 }

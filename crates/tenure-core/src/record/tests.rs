@@ -4,10 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    admission::Spend,
     chain::Head,
     factory::{Journal, admitted, crashed, job_id, note, person, run_started, salted, second},
     handover::Cause,
     limits::RECORD_MAX_BYTES,
+    money::Micros,
     recovery::Pays,
     verify::{StoredRecord, verify_chain},
 };
@@ -48,6 +50,9 @@ fn every_kind() -> Vec<Draft> {
             RecordKind::RecoveryDenied { denial: Denial::OutOfAttempts { max_attempts: 2 } },
             RecordKind::GrantReleased { of_epoch: Epoch(3), reason: "lost".to_owned() },
             RecordKind::DeadlineDenied { elapsed_s: 61, ceiling_s: 60 },
+            RecordKind::Spent { spend: Spend { tokens: 1_200, cost: Micros(35_000), turns: 2 } },
+            RecordKind::BudgetRefused { limit: "runs".to_owned(), used: 64, allowed: 64 },
+            RecordKind::BudgetReadmitted { limit: "runs".to_owned(), used: 64, allowed: 80 },
             RecordKind::CancelRequested { by: person(), why: "stop".to_owned() },
             RecordKind::OperatorActed {
                 verb: "recover".to_owned(),

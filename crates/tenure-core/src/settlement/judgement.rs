@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::{
-    admission::{RunAdmission, RunRefusal, admit_run},
+    admission::{Amount, Limit, LimitRefusal, RunAdmission, RunRefusal, admit_run},
     deadline::{self, Deadline, duration_ms},
     handover::Cause,
     id::Epoch,
@@ -122,17 +122,70 @@ fn judge_run(facts: &JobFacts, interruption: &Interruption, child: Child, health
 /// The judgement of the limits that stand against another run now, where one does. A refusal that uses nothing up ends no
 /// job: it is ready, and waits.
 fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
-    let hops_left = (pays == Pays::Attempt).then_some(facts.hops_left);
-    let run = RunAdmission { hops_left, ..RunAdmission::at(facts.now, session_deadline(facts)) };
-    let refusal = admit_run(&run).err()?;
+    let refusal = admit_run(&ask_for_run(facts, pays)).err()?;
     let limit = refusal.limit()?;
     Some(Judgement::Exhausted(refusal, limit))
+}
+
+/// What is asked before another run of a job. Undoing meets no ceiling.
+pub(crate) fn ask_for_run(facts: &JobFacts, pays: Pays) -> RunAdmission {
+    let run = RunAdmission::at(facts.now, session_deadline(facts));
+    match facts.unwinding {
+        Some(_) => RunAdmission { hops_left: (pays == Pays::Attempt).then_some(facts.hops_left), ..run },
+        None => RunAdmission {
+            hops_left: (pays == Pays::Attempt).then_some(facts.hops_left),
+            budget_micros: Some(facts.budget_micros),
+            runs: Some(facts.runs),
+            ..run
+        },
+    }
 }
 
 /// What becomes of a job whose run ended at the session's deadline; none: by the database's clock it is not reached.
 pub(super) fn judge_deadline(facts: &JobFacts) -> Option<Judgement> {
     let weigh = |judgement| weigh_doubts(facts, &Interruption::LostContact, Child::Gone, judgement);
     ask_admission(facts, Pays::Nothing).map(weigh)
+}
+
+/// What becomes of a job whose run was refused something by a limit: however the run ended, its work is not done. None: none refused, or
+/// it was raised meanwhile.
+pub(super) fn judge_refusal(facts: &JobFacts) -> Option<Judgement> {
+    let refused = facts.refused()?;
+    let refusal = match refused.limit {
+        Limit::Budget => RunRefusal::BudgetSpent(facts.budget_micros),
+        Limit::Runs => RunRefusal::RunCapReached(facts.runs),
+        Limit::Hops | Limit::Reserve => return None,
+    };
+    let stands = match &refusal {
+        RunRefusal::BudgetSpent(amount) | RunRefusal::RunCapReached(amount) => amount.is_used_up(),
+        RunRefusal::Halted(_)
+        | RunRefusal::DeadlineReached(_)
+        | RunRefusal::HopsExhausted { .. }
+        | RunRefusal::ReserveSpent(_)
+        | RunRefusal::QuotaSpent(_)
+        | RunRefusal::ConcurrencyReached(_) => true,
+    };
+    let judgement = Judgement::Exhausted(refusal, refused.limit.name());
+    stands.then(|| weigh_doubts(facts, &Interruption::LostContact, Child::Gone, judgement))
+}
+
+/// The plan of a limit that refuses what a run asks for: the first time, a record at the head, under the run's own epoch. `Already` where
+/// the run is over, where it was said before, and where the limit refuses no longer.
+#[must_use]
+pub fn plan_limit_refusal(facts: &JobFacts, epoch: Epoch, limit: Limit) -> Decision {
+    let amount = match limit {
+        Limit::Budget => facts.budget_micros,
+        Limit::Runs => facts.runs,
+        Limit::Hops | Limit::Reserve => return Decision::Already,
+    };
+    let is_ours = facts.lease.as_ref().is_some_and(|lease| lease.live && lease.epoch == epoch);
+    if !is_ours || facts.refused().is_some() || !amount.is_used_up() {
+        return Decision::Already;
+    }
+    let refused = LimitRefusal { limit, used: amount.used, allowed: amount.limit };
+    let drafts = vec![draft_limit_refusal(refused)];
+    let changes = Changes { lease: LeaseChange::NoteRefusal(refused), ..Changes::default() };
+    Decision::Write(Plan { epoch, drafts, changes })
 }
 
 /// The plan of such a judgement: nothing was interrupted, and nothing else is to be said.
@@ -345,10 +398,34 @@ fn exhaust(
     limit: &'static str,
     detail: &str,
 ) -> Result<Plan, Refusal> {
-    if let RunRefusal::DeadlineReached(deadline::DeadlineReached { elapsed_s, ceiling_s }) = *refusal {
-        drafts.push(Draft::bare(RecordKind::DeadlineDenied { elapsed_s, ceiling_s }));
-    }
+    // What refused the run that ends here was said when it did.
+    drafts.extend(
+        draft_refusal(refusal).filter(|_| facts.refused().map(|refused| refused.limit.name()) != Some(limit)),
+    );
     conclude(facts, epoch, drafts, Outcome::Exhausted, Some(limit), detail)
+}
+
+/// The record of a limit that refused a run: it names the limit, what was used of it and what was allowed.
+fn draft_refusal(refusal: &RunRefusal) -> Option<Draft> {
+    let refused = |limit, Amount { used, limit: allowed }| {
+        Some(draft_limit_refusal(LimitRefusal { limit, used, allowed }))
+    };
+    match *refusal {
+        RunRefusal::DeadlineReached(deadline::DeadlineReached { elapsed_s, ceiling_s }) => {
+            Some(Draft::bare(RecordKind::DeadlineDenied { elapsed_s, ceiling_s }))
+        }
+        RunRefusal::BudgetSpent(amount) => refused(Limit::Budget, amount),
+        RunRefusal::RunCapReached(amount) => refused(Limit::Runs, amount),
+        RunRefusal::ReserveSpent(amount) => refused(Limit::Reserve, amount),
+        RunRefusal::Halted(_)
+        | RunRefusal::HopsExhausted { .. }
+        | RunRefusal::QuotaSpent(_)
+        | RunRefusal::ConcurrencyReached(_) => None,
+    }
+}
+
+fn draft_limit_refusal(LimitRefusal { limit, used, allowed }: LimitRefusal) -> Draft {
+    Draft::bare(RecordKind::BudgetRefused { limit: limit.name().to_owned(), used, allowed })
 }
 
 fn make_ready(

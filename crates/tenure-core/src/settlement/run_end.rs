@@ -11,7 +11,7 @@ use crate::{
     refusal::Refusal,
     settlement::{
         InsteadOf, abandon, cancel, carry_out, draft_conclusion, judge,
-        judgement::{conclude_at_limit, judge_deadline},
+        judgement::{conclude_at_limit, judge_deadline, judge_refusal},
         quarantine_doubts,
         unwinding::{fail, settle_unwinding},
     },
@@ -178,6 +178,9 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
     }
     if facts.cancel_requested.is_some() {
         return cancel(facts, epoch, vec![gone]);
+    }
+    if let Some(judgement) = judge_refusal(facts) {
+        return conclude_at_limit(facts, epoch, vec![gone], judgement);
     }
     let (interruption, healthy) = match report.end {
         RunEnd::ExitCode(0) if facts.doubts.is_empty() => return Ok(plan_success(report)),

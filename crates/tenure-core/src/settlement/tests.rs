@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    admission::{Amount, Limit, LimitRefusal},
     effect::{self, Disposition, Doubts, EffectRecovery, EffectRef, StepsToUndo},
     factory::{
         automatic, crashed, doubts, facts, interrupted, lease, person, run_started, running, salted, second,
@@ -299,6 +300,74 @@ fn past_the_deadline_and_without_hops_nothing_is_restarted() {
     let plan = end(&last_hop, RunEnd::ExitCode(1));
     assert_eq!((job(&plan).state, job(&plan).reason.as_deref()), (Some(State::Exhausted), Some("hops")));
     assert_eq!(job(&end(&last_hop, RunEnd::ContactLost)).state, Some(State::Ready));
+}
+
+#[test]
+fn a_session_that_has_used_up_its_runs_or_its_money_restarts_nothing_and_says_how_much_it_had() {
+    let had_its_runs = JobFacts { runs: Amount { used: 3, limit: 3 }, ..running() };
+    let spent = JobFacts { budget_micros: Amount { used: 7, limit: 5 }, ..running() };
+    let both = JobFacts { runs: had_its_runs.runs, ..spent.clone() };
+    for (facts, limit, used, allowed) in
+        [(had_its_runs, "runs", 3, 3), (spent, "budget", 7, 5), (both, "budget", 7, 5)]
+    {
+        for run_end in [RunEnd::ExitCode(1), RunEnd::ContactLost] {
+            let plan = end(&facts, run_end);
+            assert_eq!(kinds(&plan), ["child_gone", "run_interrupted", "budget_refused", "job_concluded"]);
+            let refused = RecordKind::BudgetRefused { limit: limit.to_owned(), used, allowed };
+            assert_eq!(plan.drafts[2].kind, refused);
+            let job = job(&plan);
+            assert_eq!((job.state, job.reason.as_deref()), (Some(State::Exhausted), Some(limit)));
+            let detail = job.detail.clone().unwrap();
+            assert!(detail.contains(&format!("{used} of {allowed}")), "{detail}");
+        }
+        let waiting = JobFacts { state: State::Ready, lease: None, ..facts };
+        let Ok(Decision::Write(plan)) = plan_denial(&waiting) else { panic!("no plan") };
+        assert_eq!(kinds(&plan), ["budget_refused", "job_concluded"]);
+        assert_eq!(plan.changes.ready, ReadyChange::Delete);
+        // A success needs no further run.
+        let done =
+            end(&JobFacts { state: State::Running, lease: Some(lease()), ..waiting }, RunEnd::ExitCode(0));
+        assert_eq!(kinds(&done), ["job_concluded"]);
+    }
+}
+
+#[test]
+fn a_run_that_a_limit_refused_something_is_exhausted_however_it_ends_unless_the_limit_was_raised() {
+    let refused = LimitRefusal { limit: Limit::Budget, used: 5, allowed: 5 };
+    let spent = JobFacts { budget_micros: Amount { used: 6, limit: 5 }, ..running() };
+    let Decision::Write(noted) = plan_limit_refusal(&spent, Epoch(1), Limit::Budget) else {
+        panic!("no plan")
+    };
+    assert_eq!(kinds(&noted), ["budget_refused"]);
+    assert_eq!(
+        (noted.epoch, noted.changes.lease),
+        (Epoch(1), LeaseChange::NoteRefusal(LimitRefusal { used: 6, ..refused }))
+    );
+    let told = JobFacts { lease: Some(LeaseFacts { refused: Some(refused), ..lease() }), ..spent };
+    for run_end in [RunEnd::ExitCode(0), RunEnd::ExitCode(125), RunEnd::ContactLost, RunEnd::Signal(9)] {
+        let plan = end(&told, run_end);
+        assert_eq!(kinds(&plan), ["child_gone", "job_concluded"], "it was said when it happened");
+        assert_eq!(
+            (job(&plan).state, job(&plan).reason.as_deref()),
+            (Some(State::Exhausted), Some("budget"))
+        );
+    }
+    let raised = JobFacts { budget_micros: Amount { used: 6, limit: 9 }, ..told.clone() };
+    assert_eq!(job(&end(&raised, RunEnd::ExitCode(0))).state, Some(State::Succeeded));
+    // It is said once, about the run that is refused, and while the limit stands.
+    for (facts, epoch) in
+        [(&told, Epoch(1)), (&raised, Epoch(1)), (&spent_elsewhere(), Epoch(1)), (&running(), Epoch(1))]
+    {
+        assert_eq!(plan_limit_refusal(facts, epoch, Limit::Budget), Decision::Already);
+    }
+    assert_eq!(
+        plan_limit_refusal(&JobFacts { lease: Some(lease()), ..told }, Epoch(2), Limit::Budget),
+        Decision::Already
+    );
+}
+
+fn spent_elsewhere() -> JobFacts {
+    JobFacts { budget_micros: Amount { used: 6, limit: 5 }, ..facts(State::Ready) }
 }
 
 #[test]

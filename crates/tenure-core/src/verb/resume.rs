@@ -4,8 +4,7 @@ use super::{
     Permission, Verb, ask, check_why, demand_child_gone, demand_plan, refuse_verb, reopen::continued,
 };
 use crate::{
-    admission::{RunAdmission, admit_run},
-    deadline::Deadline,
+    admission::{Limit, admit_run},
     job::State,
     plan::{JobFacts, Plan},
     principal::Principal,
@@ -32,7 +31,8 @@ pub fn plan_resume(facts: &JobFacts, by: Principal, why: &str) -> Result<Plan, R
     demand_forward(facts)?;
     demand_limits(facts)?;
     let resumed = Draft::bare(RecordKind::Resumed { by: by.clone(), why: why.clone() });
-    settlement::continue_by_person(facts, facts.head_epoch, vec![resumed], Pays::Attempt, |attempt| {
+    let drafts = [resumed].into_iter().chain(draft_readmission(facts)).collect();
+    settlement::continue_by_person(facts, facts.head_epoch, drafts, Pays::Attempt, |attempt| {
         continued(facts, by, why, attempt)
     })
 }
@@ -53,14 +53,28 @@ fn demand_forward(facts: &JobFacts) -> Result<(), Refusal> {
         .with_next(format!("tenure effects {short}")))
 }
 
+/// The limit that had refused was raised, or the job would not go on.
+fn draft_readmission(facts: &JobFacts) -> Option<Draft> {
+    let limit =
+        facts.reason.as_deref().and_then(Limit::from_name).filter(|_| facts.state == State::Exhausted)?;
+    let (used, allowed) = match limit {
+        Limit::Budget => (facts.budget_micros.used, facts.budget_micros.limit),
+        Limit::Runs => (facts.runs.used, facts.runs.limit),
+        Limit::Hops => (0, facts.hops_left.into()),
+        Limit::Reserve => return None,
+    };
+    Some(Draft::bare(RecordKind::BudgetReadmitted { limit: limit.name().to_owned(), used, allowed }))
+}
+
 fn demand_limits(facts: &JobFacts) -> Result<(), Refusal> {
-    let deadline = Deadline::new(facts.started_at, facts.deadline_at);
-    let run = RunAdmission { hops_left: Some(facts.hops_left), ..RunAdmission::at(facts.now, deadline) };
-    admit_run(&run).map_err(|refused| {
+    admit_run(&settlement::ask_for_run(facts, Pays::Attempt)).map_err(|refused| {
         let short = facts.job.short();
         let refusal = Refusal::new(Reason::LimitReached, format!("cannot resume job {short}: {refused}"))
             .with_detail("state", facts.state)
-            .with_next(format!("tenure job {short}"));
+            .with_next(match refused.limit().and_then(Limit::from_name) {
+                Some(limit) => format!("tenure raise {short} {limit} VALUE --why W"),
+                None => format!("tenure job {short}"),
+            });
         match refused.limit() {
             Some(limit) => refusal.with_detail("limit", limit),
             None => refusal,
@@ -72,6 +86,7 @@ fn demand_limits(facts: &JobFacts) -> Result<(), Refusal> {
 mod tests {
     use super::*;
     use crate::{
+        admission::Amount,
         factory::{facts, person, second},
         handover::Cause,
         id::Run,
@@ -101,11 +116,30 @@ mod tests {
     fn a_limit_that_stands_against_it_refuses_and_names_itself() {
         let late = JobFacts { now: second(3_600), ..facts(State::Failed) };
         let out_of_hops = JobFacts { hops_left: 1, ..facts(State::Exhausted) };
-        for (facts, limit) in [(late, "deadline"), (out_of_hops, "hops")] {
+        let had_its_runs = JobFacts { runs: Amount { used: 3, limit: 3 }, ..facts(State::Exhausted) };
+        let spent = JobFacts { budget_micros: Amount { used: 5, limit: 5 }, ..facts(State::Exhausted) };
+        for (facts, limit) in
+            [(late, "deadline"), (out_of_hops, "hops"), (had_its_runs, "runs"), (spent, "budget")]
+        {
             let refusal = resume(&facts).unwrap_err();
             assert_eq!(refusal.reason, Reason::LimitReached);
             assert_eq!(refusal.details["limit"], limit);
         }
+    }
+
+    #[test]
+    fn a_limit_that_was_raised_stands_beside_what_goes_on() {
+        let raised = JobFacts {
+            reason: Some("runs".to_owned()),
+            runs: Amount { used: 3, limit: 5 },
+            ..facts(State::Exhausted)
+        };
+        let plan = resume(&raised).unwrap();
+        let readmitted = RecordKind::BudgetReadmitted { limit: "runs".to_owned(), used: 3, allowed: 5 };
+        assert_eq!(plan.drafts[1..], [Draft::bare(readmitted)]);
+        let still_too_low = JobFacts { runs: Amount { used: 3, limit: 3 }, ..raised };
+        let refusal = resume(&still_too_low).unwrap_err();
+        assert!(refusal.next.unwrap().starts_with("tenure raise "));
     }
 
     #[test]

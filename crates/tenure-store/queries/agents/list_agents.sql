@@ -1,7 +1,7 @@
 -- Reads a page of a tenant's agents, by name. Index: the primary keys.
 SELECT
     a.agent, a.digest, d.document, a.bundle, b.document AS "bundle_document?", a.applied_at AS "applied_at: _",
-    a.applied_by
+    a.applied_by, 0::bigint AS "spent_micros!"
 FROM agents AS a
 JOIN declarations AS d ON d.tenant = a.tenant AND d.digest = a.digest
 LEFT JOIN bundles AS b ON b.tenant = a.tenant AND b.digest = a.bundle

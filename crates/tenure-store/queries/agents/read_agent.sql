@@ -1,7 +1,13 @@
--- Reads an agent's present declaration and its tenant's bundle. Index: the primary keys.
+-- Reads an agent's present declaration and its tenant's bundle, and what the tenant has spent in 24 hours, whole minutes of it. Index: the
+-- primary keys.
 SELECT
     a.agent, a.digest, d.document, a.bundle, b.document AS "bundle_document?", a.applied_at AS "applied_at: _",
-    a.applied_by
+    a.applied_by,
+    (
+        SELECT coalesce(least(sum(p.micros), 9223372036854775807), 0)::bigint
+        FROM spending AS p
+        WHERE p.tenant = a.tenant AND p.minute > statement_timestamp() - interval '24 hours 1 minute'
+    ) AS "spent_micros!"
 FROM agents AS a
 JOIN declarations AS d ON d.tenant = a.tenant AND d.digest = a.digest
 LEFT JOIN bundles AS b ON b.tenant = a.tenant AND b.digest = a.bundle

@@ -23,6 +23,10 @@ SELECT
     f.attempts AS "attempts!",
     f.losses AS "losses!",
     f.hops_left AS "hops_left!",
+    s.runs AS "runs!",
+    s.run_cap AS "run_cap!",
+    s.spent_micros AS "spent_micros!",
+    s.budget_micros AS "budget_micros!",
     f.priority AS "priority!",
     f.labels AS "labels!",
     f.recovery AS "recovery!",
@@ -47,6 +51,7 @@ SELECT
     f.lease_fencing AS "lease_fencing!",
     l.abandon_seq AS "abandon_seq?",
     l.abandoned_at AS "abandoned_at?: _",
+    l.refused AS "refused?",
     f.not_before AS "not_before?: _",
     w.submitted_by,
     -- One that this release does not know matches everything, and cannot be read: nothing goes on past it.
@@ -89,8 +94,14 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT r.submitted_by FROM jobs AS r WHERE r.tenant = a.tenant AND r.job = a.job LIMIT 1
 ) AS w
+CROSS JOIN LATERAL (
+    SELECT r.runs, r.run_cap, r.spent_micros, r.budget_micros
+    FROM sessions AS r
+    WHERE r.tenant = f.tenant AND r.session = f.session
+    LIMIT 1
+) AS s
 LEFT JOIN LATERAL (
-    SELECT r.abandon_seq, r.abandoned_at FROM leases AS r WHERE r.tenant = a.tenant AND r.job = a.job LIMIT 1
+    SELECT r.abandon_seq, r.abandoned_at, r.refused FROM leases AS r WHERE r.tenant = a.tenant AND r.job = a.job LIMIT 1
 ) AS l ON true
 LEFT JOIN LATERAL (
     SELECT

@@ -60,6 +60,7 @@ admitted AS MATERIALIZED (
         -- The guard of the claim. Absent worker: no claim was asked for.
         a.not_before IS NULL
             AND (a.deadline_at IS NULL OR a.deadline_at > statement_timestamp())
+            AND a.run_cap > 0 AND a.budget_micros > 0
             AND coalesce((
                 SELECT t.attach = a.attach AND t.closed_at IS NULL AND t.expires_at > statement_timestamp()
                 FROM terms AS t
@@ -76,8 +77,10 @@ numbered AS MATERIALIZED (
     FROM admitted AS a
 ),
 opened AS (
-    INSERT INTO sessions (tenant, session, started_at, deadline_at, hops, run_cap, budget_micros)
-    SELECT a.tenant, a.session, a.started_at, a.deadline_at, a.hops, a.run_cap, a.budget_micros
+    INSERT INTO sessions (tenant, session, started_at, deadline_at, hops, run_cap, budget_micros, runs)
+    SELECT
+        a.tenant, a.session, a.started_at, a.deadline_at, a.hops, a.run_cap, a.budget_micros,
+        CASE WHEN a.claimed THEN 1 ELSE 0 END
     FROM admitted AS a
 ),
 stored AS (

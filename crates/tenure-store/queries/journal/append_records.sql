@@ -1,7 +1,7 @@
 -- Writes a batch of appends, and with each everything that follows from it in the derived rows.
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
--- about effects ($38 … $53, and $54 how many a job may have); $55 … $58 belong to the first. Both name it by its number. An append is admitted where the timeline and the writer's
+-- about effects ($38 … $53, and $54 how many a job may have); $55 … $63 belong to the first. Both name it by its number. An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):
 --   0 a first announcement: nothing stands under the key        1 a further one: the attempt before did not happen
@@ -12,11 +12,11 @@
 -- Races: whoever else writes to the same job takes the next position too, and the primary key of `journal` settles it: the
 -- loser waits for the winner's commit and fails as a whole with a unique violation. So the guard may be judged by this
 -- statement's snapshot: whatever would make it untrue takes a position. Everything derived waits for
--- what the insert returned. Locks are taken in one order (ready rows to be deleted or changed, positions, then rows that
+-- what the insert returned. Locks are taken in one order (ready rows to be deleted or changed, sessions whose balance changes, positions, then rows that
 -- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock. Whatever is written
 -- about an effect has a position of its job, so what stands of it may be judged by the snapshot too.
 --
--- Indexes: the primary keys of `leases`, `journal`, `jobs`, `ready`, `effects`. The look-ups are scalar subqueries, not joins, so that
+-- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`. The look-ups are scalar subqueries, not joins, so that
 -- no plan reads a table whole.
 WITH present AS MATERIALIZED (
     SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
@@ -25,16 +25,19 @@ asked AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.generation, a.guard, a.guard_epoch, a.head_seq, a.head_hash, a.last_epoch,
         a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts,
-        a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle
+        a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash, a.unwinding, a.declaration, a.requires,
+        a.bundle, a.runs_back, a.spent_micros, a.spent_tokens, a.spent_turns, a.refused
     FROM unnest(
         $1::bigint[], $2::text[], $3::uuid[], $4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bytea[],
         $9::bigint[], $10::smallint[], $11::smallint[], $12::jsonb[], $13::timestamptz[], $14::boolean[],
         $15::text[], $16::text[], $17::text[], $18::integer[], $19::integer[], $20::integer[], $21::bigint[],
-        $22::bigint[], $23::bytea[], $55::jsonb[], $56::bytea[], $57::jsonb[], $58::bytea[]
+        $22::bigint[], $23::bytea[], $55::jsonb[], $56::bytea[], $57::jsonb[], $58::bytea[],
+        $59::integer[], $60::bigint[], $61::bigint[], $62::bigint[], $63::jsonb[]
     ) AS a (
         no, tenant, job, generation, guard, guard_epoch, head_seq, head_hash, last_epoch, lease_change, ready_change,
         cause, not_before, changes_job, state, reason, detail, attempts, losses, hops_left, cancel_seq,
-        concluded_seq, concluded_hash, unwinding, declaration, requires, bundle
+        concluded_seq, concluded_hash, unwinding, declaration, requires, bundle, runs_back, spent_micros, spent_tokens,
+        spent_turns, refused
     )
 ),
 -- A claim locks ready rows before it takes positions; so does this, or the two could wait for each other.
@@ -103,11 +106,41 @@ full_up AS MATERIALIZED (
         ) AS l
     ) >= $54
 ),
+-- Nothing is announced on the account of a session whose budget is spent; what was done can be undone all the same. What is spent at
+-- this moment is met by the next.
+spent_out AS MATERIALIZED (
+    SELECT m.no
+    FROM said AS m
+    WHERE m.state = 'started' AND NOT starts_with(m.key, 'undo:') AND (
+        SELECT s.spent_micros >= s.budget_micros
+        FROM sessions AS s
+        WHERE s.tenant = m.tenant
+            AND s.session = (SELECT j.session FROM jobs AS j WHERE j.tenant = m.tenant AND j.job = m.job)
+    )
+),
+-- Sessions whose balance changes, each locked before any position is taken, as by a claim.
+balances AS MATERIALIZED (
+    SELECT m.no, m.tenant, m.session, m.runs_back, m.spent_micros, m.spent_tokens, m.spent_turns
+    FROM (
+        SELECT
+            a.no, a.tenant, a.runs_back, a.spent_micros, a.spent_tokens, a.spent_turns,
+            (SELECT j.session FROM jobs AS j WHERE j.tenant = a.tenant AND j.job = a.job) AS session
+        FROM asked AS a
+        WHERE a.runs_back > 0 OR a.spent_micros > 0 OR a.spent_tokens > 0 OR a.spent_turns > 0
+        ORDER BY a.tenant, session
+    ) AS m
+    CROSS JOIN LATERAL (
+        SELECT r.session FROM sessions AS r
+        WHERE r.tenant = m.tenant AND r.session = m.session
+        LIMIT 1
+        FOR NO KEY UPDATE
+    ) AS s
+),
 admitted AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.head_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
         a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
-        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle
+        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle, a.refused
     FROM asked AS a
     WHERE a.generation = (SELECT p.generation FROM present AS p)
         -- Ready rows are deleted or changed only where they were there to be locked.
@@ -137,6 +170,9 @@ admitted AS MATERIALIZED (
         ) IS NULL
         AND (a.no IN (SELECT b.no FROM barred AS b)) IS NOT TRUE
         AND (a.no IN (SELECT f.no FROM full_up AS f)) IS NOT TRUE
+        AND (a.no IN (SELECT s.no FROM spent_out AS s)) IS NOT TRUE
+        -- The sessions are locked before anything is written.
+        AND (SELECT count(b.no) FROM balances AS b) IS NOT NULL
 ),
 written AS (
     INSERT INTO journal (
@@ -160,9 +196,41 @@ taken AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.head_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
         a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
-        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle
+        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle, a.refused
     FROM admitted AS a
     WHERE (SELECT count(w.seq) FROM written AS w) > 0
+),
+balanced AS (
+    UPDATE sessions AS s
+    SET
+        runs = greatest(s.runs - c.runs_back, 0),
+        -- A balance that is full stays full.
+        spent_micros = least(s.spent_micros + c.micros, 9223372036854775807)::bigint,
+        spent_tokens = least(s.spent_tokens + c.tokens, 9223372036854775807)::bigint,
+        spent_turns = least(s.spent_turns + c.turns, 9223372036854775807)::bigint
+    FROM (
+        SELECT
+            b.tenant, b.session, sum(b.runs_back)::integer AS runs_back, sum(b.spent_micros) AS micros,
+            sum(b.spent_tokens) AS tokens, sum(b.spent_turns) AS turns
+        FROM balances AS b
+        WHERE (b.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+        GROUP BY b.tenant, b.session
+    ) AS c
+    WHERE s.tenant = c.tenant AND s.session = c.session
+),
+-- What the tenant spent in this minute. These rows are locked last, in order.
+spent_by_tenants AS (
+    INSERT INTO spending AS p (tenant, minute, micros)
+    SELECT c.tenant, date_trunc('minute', statement_timestamp()), c.micros::bigint
+    FROM (
+        SELECT b.tenant, least(sum(b.spent_micros), 9223372036854775807) AS micros
+        FROM balances AS b
+        WHERE b.spent_micros > 0 AND (b.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+        GROUP BY b.tenant
+        ORDER BY b.tenant
+    ) AS c
+    ON CONFLICT (tenant, minute) DO UPDATE
+        SET micros = least(p.micros::numeric + excluded.micros, 9223372036854775807)::bigint
 ),
 announced AS (
     INSERT INTO effects (
@@ -200,6 +268,12 @@ given_up AS (
     SET abandon_seq = t.head_seq + 1, abandoned_at = statement_timestamp()
     FROM taken AS t
     WHERE t.lease_change = 3 AND l.tenant = t.tenant AND l.job = t.job
+),
+refused AS (
+    UPDATE leases AS l
+    SET refused = t.refused
+    FROM taken AS t
+    WHERE t.lease_change = 4 AND l.tenant = t.tenant AND l.job = t.job
 ),
 dequeued AS (
     DELETE FROM ready AS r

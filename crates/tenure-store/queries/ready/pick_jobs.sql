@@ -54,6 +54,10 @@ SELECT
     j.traceparent,
     s.started_at AS "started_at!: _",
     s.deadline_at AS "deadline_at?: _",
+    s.runs AS "runs!",
+    s.run_cap AS "run_cap!",
+    s.spent_micros AS "spent_micros!",
+    s.budget_micros AS "budget_micros!",
     -- Undoing meets no deadline.
     j.unwinding IS NULL AND s.deadline_at <= statement_timestamp() AS "denied?",
     d.document AS "document?",
@@ -78,7 +82,10 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS j
 CROSS JOIN LATERAL (
-    SELECT r.started_at, r.deadline_at FROM sessions AS r WHERE r.tenant = p.tenant AND r.session = j.session LIMIT 1
+    SELECT r.started_at, r.deadline_at, r.runs, r.run_cap, r.spent_micros, r.budget_micros
+    FROM sessions AS r
+    WHERE r.tenant = p.tenant AND r.session = j.session
+    LIMIT 1
 ) AS s
 LEFT JOIN LATERAL (
     SELECT r.document FROM declarations AS r WHERE r.tenant = p.tenant AND r.digest = j.declaration LIMIT 1

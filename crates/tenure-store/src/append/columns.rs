@@ -1,7 +1,10 @@
 //! Groups as the arrays that the statement takes: one value a column for each group, or for each record.
 
 use serde_json::Value;
-use tenure_core::plan::{LeaseChange, ReadyChange};
+use tenure_core::{
+    plan::{LeaseChange, ReadyChange},
+    record::BalanceMark,
+};
 use uuid::Uuid;
 
 use super::{
@@ -44,6 +47,11 @@ pub(super) struct JobColumns<'a> {
     pub(super) requires: Vec<Option<Value>>,
     /// Stands only beside a declaration, and is none where that has none.
     pub(super) bundle: Vec<Option<Vec<u8>>>,
+    pub(super) runs_back: Vec<i32>,
+    pub(super) spent_micros: Vec<i64>,
+    pub(super) spent_tokens: Vec<i64>,
+    pub(super) spent_turns: Vec<i64>,
+    pub(super) refused: Vec<Option<Value>>,
 }
 
 /// A column for each property of a record; `no` names its group.
@@ -74,6 +82,7 @@ impl<'a> JobColumns<'a> {
                 columns.push_position(group.no, first, last);
                 columns.push_lease_and_ready(last);
                 columns.push_change(&members);
+                columns.push_balance(&members);
             }
         }
         columns
@@ -104,6 +113,11 @@ impl<'a> JobColumns<'a> {
             LeaseChange::Release => 1,
             LeaseChange::Delete => 2,
             LeaseChange::NoteAbandon => 3,
+            LeaseChange::NoteRefusal(_) => 4,
+        });
+        self.refused.push(match last.changes.lease {
+            LeaseChange::NoteRefusal(refused) => Some(serde_json::json!(refused)),
+            LeaseChange::Keep | LeaseChange::Release | LeaseChange::Delete | LeaseChange::NoteAbandon => None,
         });
         let (change, cause, not_before) = match &last.changes.ready {
             ReadyChange::Keep => (0, None, None),
@@ -135,6 +149,18 @@ impl<'a> JobColumns<'a> {
             change.declaration.map(|new| (new.digest.0.to_vec(), serde_json::json!(new.requires))).unzip();
         self.declaration.push(declaration);
         self.requires.push(requires);
+    }
+}
+
+impl JobColumns<'_> {
+    /// What all records of a group change in the session's balance, in one amount: a row is updated once.
+    fn push_balance(&mut self, members: &[&Append]) {
+        let marks = members.iter().flat_map(|append| &append.records).filter_map(|record| record.balance);
+        let balance = marks.fold(BalanceMark::default(), BalanceMark::join);
+        self.runs_back.push(to_integer(balance.runs_back));
+        self.spent_micros.push(to_bigint(balance.spend.cost.0));
+        self.spent_tokens.push(to_bigint(balance.spend.tokens));
+        self.spent_turns.push(to_bigint(balance.spend.turns));
     }
 }
 

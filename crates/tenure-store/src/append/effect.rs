@@ -108,6 +108,12 @@ pub(super) fn announces(append: &Append) -> bool {
     marks.any(|mark| matches!(mark.act, EffectAct::Announced { .. }))
 }
 
+/// True where an append announces an effect that undoes nothing.
+pub(super) fn begins_anew(append: &Append) -> bool {
+    let mut marks = append.records.iter().filter_map(|record| record.effect.as_ref());
+    marks.any(|mark| matches!(mark.act, EffectAct::Announced { .. }) && !mark.key.is_undo())
+}
+
 /// The keys that an append speaks of.
 pub(super) fn keys_of(append: &Append) -> BTreeSet<&EffectKey> {
     append.records.iter().filter_map(|record| record.effect.as_ref()).map(|mark| &mark.key).collect()

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sqlx::query_file;
 use tenure_core::{
+    admission::{Amount, Limit, LimitRefusal},
     effect::{ActRefused, EffectKey, Standing, follow_act},
     id::{Epoch, Generation, JobId, Tenant},
     limits::JOB_EFFECTS_MAX,
@@ -12,11 +13,12 @@ use tenure_core::{
 
 use super::{
     ATTEMPTED, Append, AppendOutcome, Guard,
-    effect::{announces, keys_of},
+    effect::{announces, begins_anew, keys_of},
     group::Group,
 };
 use crate::{
     Store, StoreError,
+    facts::read_amount,
     stored::{Reader, from_bigint, from_integer, to_bigint},
 };
 
@@ -28,6 +30,8 @@ struct Present {
     head_epoch: Epoch,
     lease: Option<PresentLease>,
     effects_full: bool,
+    /// Money of the session.
+    budget: Amount,
 }
 
 struct PresentLease {
@@ -64,6 +68,7 @@ impl Store {
                 head_epoch: Epoch(row.head_epoch.map_or(0, from_bigint)),
                 lease: lease.transpose()?,
                 effects_full: row.effects_full,
+                budget: read_amount(row.spent_micros.unwrap_or(0), row.budget_micros.unwrap_or(i64::MAX)),
             };
             if present.generation.is_none() {
                 self.check_timeline().await?;
@@ -168,8 +173,16 @@ fn explain(append: &Append, present: &Present) -> AppendOutcome {
         Guard::ReleasedLease(_) | Guard::NoLease => true,
     };
     if guard_holds && present.generation == Some(append.generation) {
-        let exhausted = present.effects_full && announces(append);
-        return if exhausted { AppendOutcome::EffectsExhausted } else { AppendOutcome::Conflict };
+        let Amount { used, limit: allowed } = present.budget;
+        return if !announces(append) {
+            AppendOutcome::Conflict
+        } else if present.effects_full {
+            AppendOutcome::EffectsExhausted
+        } else if used >= allowed && begins_anew(append) {
+            AppendOutcome::LimitReached(LimitRefusal { limit: Limit::Budget, used, allowed })
+        } else {
+            AppendOutcome::Conflict
+        };
     }
     AppendOutcome::Fenced {
         held_by: live.map(|lease| lease.worker.clone()),

@@ -1,11 +1,13 @@
 //! One transaction of a claim: lock and read, compose, write.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use jiff::Timestamp;
 use sqlx::{PgConnection, query_file};
 use tenure_core::{
+    admission::{RunAdmission, admit_run},
     chain::Head,
+    deadline::Deadline,
     handler::list_handler_labels,
     handover::Cause,
     id::{AgentName, Epoch, JobId, Run, SessionId, Tenant},
@@ -18,7 +20,7 @@ use super::{ATTEMPTED, ClaimOutcome, ClaimRequest, Claimed, Floors};
 use crate::{
     Store, StoreError,
     connection::begin,
-    facts::{read_head, warn_unreadable},
+    facts::{read_amount, read_head, warn_unreadable},
     stored::{Reader, from_bigint, from_integer, instant, to_bigint, to_integer},
     timestamp::Stamp,
 };
@@ -26,15 +28,15 @@ use crate::{
 /// What one transaction brought.
 pub(super) struct Attempt {
     pub(super) outcome: ClaimOutcome,
-    /// Jobs whose session's deadline is reached, or whose declaration or bundle is not held any more.
+    /// Jobs that a limit of their session refuses, or whose declaration or bundle is not held any more.
     pub(super) denied: Vec<DeniedRow>,
     /// The numbers in the queue of what could not be read.
     pub(super) unreadable: Vec<i64>,
-    /// True where jobs were found and the guard let none through.
+    /// True where jobs were found, and the guard let none of them as far as the limits.
     pub(super) admitted_none: bool,
 }
 
-/// A job that gets no run: its session's deadline is reached, or its declaration or bundle is not held any more.
+/// A job that gets no run: a limit of its session refuses, or its declaration or bundle is not held any more.
 pub(super) struct DeniedRow {
     pub(super) tenant: Tenant,
     pub(super) job: JobId,
@@ -54,6 +56,7 @@ struct Candidate {
     claimed: Claimed,
     before: Head,
     record: SealedRecord,
+    queue_no: i64,
 }
 
 impl Store {
@@ -72,12 +75,18 @@ impl Store {
         let mut transaction = begin(&mut connection, ATTEMPTED).await?;
         let picked = pick_jobs(&mut transaction, request, limit, &passed_over).await?;
         let (full, floors) = (picked.len() == limit, raise_floors(request.floors, &picked));
-        let Composed { candidates, denied, unreadable } = compose(request, picked);
-        let admitted = write_claims(&mut transaction, request, &candidates).await?;
+        let Composed { candidates, mut denied, unreadable } = compose(request, picked);
+        let written = write_claims(&mut transaction, request, &candidates).await?;
         transaction.commit().await.map_err(StoreError::while_doing(ATTEMPTED))?;
-        let admitted_none = admitted.is_empty() && !candidates.is_empty();
-        let claimed = candidates.into_iter().enumerate().filter(|(no, _)| admitted.contains(no));
-        let claimed = claimed.map(|(_, candidate)| candidate.claimed).collect();
+        let admitted_none = written.is_empty() && !candidates.is_empty();
+        let mut claimed = Vec::with_capacity(candidates.len());
+        for (no, Candidate { claimed: run, queue_no, .. }) in candidates.into_iter().enumerate() {
+            match written.get(&no) {
+                Some(true) => claimed.push(run),
+                Some(false) => denied.push(DeniedRow { tenant: run.tenant, job: run.job, queue_no }),
+                None => {}
+            }
+        }
         let outcome = ClaimOutcome { claimed, floors, full, ..ClaimOutcome::default() };
         Ok(Attempt { outcome, denied, unreadable, admitted_none })
     }
@@ -143,7 +152,7 @@ impl Composed {
         if !row.plan_frozen {
             return Err(Reader(ATTEMPTED).unknown("frozen plan", "none".to_owned()));
         }
-        if row.denied == Some(true) || row.document.is_none() || !row.bundle_held {
+        if row.denied == Some(true) || row.document.is_none() || !row.bundle_held || row.is_refused()? {
             let tenant = Reader(ATTEMPTED).tenant(row.tenant)?;
             self.denied.push(DeniedRow { tenant, job: JobId(row.job), queue_no: row.queue_no });
         } else {
@@ -154,13 +163,14 @@ impl Composed {
     }
 }
 
+/// By number: true for each run that began, false for each that a limit of its session refused.
 async fn write_claims(
     connection: &mut PgConnection,
     request: &ClaimRequest,
     candidates: &[Candidate],
-) -> Result<Vec<usize>, StoreError> {
+) -> Result<BTreeMap<usize, bool>, StoreError> {
     if candidates.is_empty() {
-        return Ok(Vec::new());
+        return Ok(BTreeMap::new());
     }
     let of = |read: fn(&Candidate) -> i64| candidates.iter().map(read).collect::<Vec<_>>();
     let bytes = |read: fn(&Candidate) -> &[u8]| candidates.iter().map(read).collect::<Vec<_>>();
@@ -169,6 +179,10 @@ async fn write_claims(
     let jobs: Vec<_> = candidates.iter().map(|one| one.claimed.job.0).collect();
     let runs: Vec<_> = candidates.iter().map(|one| to_integer(one.claimed.run.0)).collect();
     let times: Vec<_> = candidates.iter().map(|one| Stamp(one.record.at)).collect();
+    let sessions: Vec<_> = candidates.iter().map(|one| one.claimed.session.0).collect();
+    let prices: Vec<_> = candidates.iter().map(|one| one.claimed.cause.price()).collect();
+    let counts: Vec<_> = prices.iter().map(|price| price.counts).collect();
+    let checks_money: Vec<_> = prices.iter().map(|price| price.checks_money).collect();
     let secrets: Vec<_> =
         candidates.iter().map(|one| &request.secret_hashes[one.claimed.secret_index].0[..]).collect();
     let rows = query_file!(
@@ -187,12 +201,15 @@ async fn write_claims(
         &times as _,
         &bytes(|one| &one.record.bytes) as _,
         &bytes(|one| &one.record.hash.0) as _,
-        &secrets as _
+        &secrets as _,
+        &sessions,
+        &counts,
+        &checks_money
     )
     .fetch_all(connection)
     .await
     .map_err(StoreError::while_doing(ATTEMPTED))?;
-    Ok(rows.into_iter().filter_map(|row| usize::try_from(row.no).ok()).collect())
+    Ok(rows.into_iter().filter_map(|row| Some((usize::try_from(row.no).ok()?, row.claimed))).collect())
 }
 
 struct PickedRow {
@@ -209,6 +226,10 @@ struct PickedRow {
     traceparent: Option<String>,
     started_at: Stamp,
     deadline_at: Option<Stamp>,
+    runs: i32,
+    run_cap: i32,
+    spent_micros: i64,
+    budget_micros: i64,
     denied: Option<bool>,
     document: Option<Vec<u8>>,
     bundle_held: bool,
@@ -224,6 +245,19 @@ struct PickedRow {
 }
 
 impl PickedRow {
+    /// True where a limit of its session stands against the run, as this was read: what was used meanwhile is met by the claim.
+    fn is_refused(&self) -> Result<bool, StoreError> {
+        let cause: Cause = Reader(ATTEMPTED).json("cause", self.cause.clone())?;
+        let price = cause.price();
+        let deadline = Deadline::new(self.started_at.0, None);
+        let run = RunAdmission {
+            budget_micros: price.checks_money.then(|| read_amount(self.spent_micros, self.budget_micros)),
+            runs: price.counts.then(|| read_amount(self.runs.into(), self.run_cap.into())),
+            ..RunAdmission::at(self.now.0, deadline)
+        };
+        Ok(admit_run(&run).is_err())
+    }
+
     fn into_candidate(self, request: &ClaimRequest, secret_index: usize) -> Result<Candidate, StoreError> {
         let reader = Reader(ATTEMPTED);
         let before = read_head(reader, self.head_seq, &self.head_hash)?;
@@ -261,7 +295,7 @@ impl PickedRow {
             job: header.job,
             tenant: header.tenant,
         };
-        Ok(Candidate { claimed, before, record })
+        Ok(Candidate { claimed, before, record, queue_no: self.queue_no })
     }
 }
 

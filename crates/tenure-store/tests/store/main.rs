@@ -15,6 +15,7 @@ mod counting;
 mod effect;
 mod fence;
 mod halt;
+mod limits;
 mod listing;
 mod notification;
 mod output;

@@ -30,8 +30,8 @@ const HOT: [Expected; 13] = [
             '{1}', '{2}', '{0}', '{null}', '{null}', '{t}', '{succeeded}', '{null}', '{null}', '{null}', '{null}', '{null}',
             '{null}', '{5}', '{00}', '{0}', '{default}', '{JOB}', '{4}', '{1}', '{1}',
             '{note}', '{1}', '{00}', '{now}', '{00}', '{00}', '{null}', '{null}', '{0}', '{default}', '{JOB}', '{4}', '{1}',
-            '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}', 10000, '{null}', '{null}', '{null}', '{null}'",
-        indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey", "effects_pkey"],
+            '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}', 10000, '{null}', '{null}', '{null}', '{null}', '{1}', '{1}', '{1}', '{1}', '{null}'",
+        indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey", "effects_pkey", "sessions_pkey"],
     },
     Expected {
         query: query!("ready/pick_jobs.sql"),
@@ -41,8 +41,8 @@ const HOT: [Expected; 13] = [
     Expected {
         query: query!("ready/claim_jobs.sql"),
         arguments: "'w1', 1, 1, 1, '{0}', '{default}', '{JOB}', '{3}', '{00}', '{1}',
-            '{1}', '{now}', '{00}', '{00}', '{00}'",
-        indexes: &["terms_pkey", "journal_pkey", "jobs_pkey", "ready_pkey"],
+            '{1}', '{now}', '{00}', '{00}', '{00}', '{JOB}', '{t}', '{t}'",
+        indexes: &["terms_pkey", "journal_pkey", "jobs_pkey", "sessions_pkey", "ready_pkey"],
     },
     Expected {
         query: query!("terms/renew_term.sql"),

@@ -6,6 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use tenure_core::{
+    admission::Spend,
     handover::{Cause, EarlierEffect, EarlierNote},
     id::{Epoch, JobId, Run},
     reason::Reason,
@@ -186,6 +187,25 @@ impl RunContext {
     pub async fn note(&self, text: impl AsRef<str>) -> Result<(), HandlerError> {
         if let World::Live { voice, .. } = &self.inner.world {
             voice.write_note(text.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    /// Says what was spent. When it returns, that is durable, and counts against the session's budget: once that is spent, the next effect
+    /// and the next run are refused.
+    ///
+    /// ```
+    /// # use tenure_worker::handler::{HandlerError, Micros, RunContext, Spend};
+    /// # async fn ask(run: &RunContext) -> Result<(), HandlerError> {
+    /// run.spend(Spend { tokens: 1_200, cost: Micros(35_000), turns: 1 }).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// It is nothing, or more than one spend may be, or the run may say nothing any more: [`HandlerError::refusal`] says which.
+    pub async fn spend(&self, spend: Spend) -> Result<(), HandlerError> {
+        if let World::Live { voice, .. } = &self.inner.world {
+            voice.record_spend(spend).await?;
         }
         Ok(())
     }

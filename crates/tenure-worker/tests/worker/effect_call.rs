@@ -161,6 +161,7 @@ fn describe(kind: &Kind) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match kind {
         Kind::Note(note) => format!("note {}", note.text),
+        Kind::Spent(spent) => format!("spent {} {} {}", spent.tokens, spent.cost_micros, spent.turns),
         Kind::StepStarted(started) => format!("step {} started", started.name),
         Kind::GroupOpened(opened) => format!("group {} opened", opened.name),
         Kind::GroupSettled(settled) => {
