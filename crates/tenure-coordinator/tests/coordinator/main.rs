@@ -15,6 +15,7 @@ mod submission;
 
 mod handlers;
 mod life;
+mod limits;
 
 mod overdue;
 
