@@ -318,7 +318,8 @@ fn a_session_that_has_used_up_its_runs_or_its_money_restarts_nothing_and_says_ho
             let job = job(&plan);
             assert_eq!((job.state, job.reason.as_deref()), (Some(State::Exhausted), Some(limit)));
             let detail = job.detail.clone().unwrap();
-            assert!(detail.contains(&format!("{used} of {allowed}")), "{detail}");
+            let words = |number| Limit::from_name(limit).unwrap().write(number);
+            assert!(detail.contains(&format!("{} of {}", words(used), words(allowed))), "{detail}");
         }
         let waiting = JobFacts { state: State::Ready, lease: None, ..facts };
         let Ok(Decision::Write(plan)) = plan_denial(&waiting) else { panic!("no plan") };
