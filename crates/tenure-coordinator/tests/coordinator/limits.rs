@@ -57,7 +57,7 @@ async fn an_effect_beyond_the_budget_is_refused_once_in_the_journal_and_its_run_
             assert_eq!(refused.code, Reason::LimitReached.code());
             assert!(refused.message.contains("1.20 of 1.00"), "{}", refused.message);
         }
-        applied(worker.end(&grant, 4, how).await);
+        applied(worker.end(&grant, 4, how.clone()).await);
         let present = fleet.job_in(&job, JobState::Exhausted).await;
         assert_eq!(present.reason, "budget");
         assert!(present.detail.contains("1.20 of 1.00"), "{}", present.detail);

@@ -4,7 +4,7 @@ SELECT
     a.agent, a.digest, d.document, a.bundle, b.document AS "bundle_document?", a.applied_at AS "applied_at: _",
     a.applied_by,
     (
-        SELECT coalesce(least(sum(p.micros), 9223372036854775807), 0)::bigint
+        SELECT least(coalesce(sum(p.micros), 0), 9223372036854775807)::bigint
         FROM spending AS p
         WHERE p.tenant = a.tenant AND p.minute > statement_timestamp() - interval '24 hours 1 minute'
     ) AS "spent_micros!"
