@@ -30,4 +30,5 @@ mod replicas;
 mod secured;
 mod unwinding;
 mod verbs;
+mod waits;
 mod walls;

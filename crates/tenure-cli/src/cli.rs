@@ -94,6 +94,7 @@ pub(crate) enum Verb {
     Note(in_run::NoteArgs),
     Effect(effect::EffectArgs),
     Spend(in_run::SpendArgs),
+    Wait(in_run::WaitArgs),
     Status(in_run::StatusArgs),
 }
 
@@ -126,7 +127,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "ping",
         ],
     ),
-    ("In a run", &["note", "effect", "spend", "status"]),
+    ("In a run", &["note", "effect", "spend", "wait", "status"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -193,6 +194,7 @@ impl Verb {
             Self::Note(args) => context.wait_for(in_run::write_note(context, args)),
             Self::Effect(args) => context.wait_for(effect::perform_effect(context, args)),
             Self::Spend(args) => context.wait_for(in_run::record_spend(context, args)),
+            Self::Wait(args) => context.wait_for(in_run::wait(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),
         }
     }

@@ -1,6 +1,10 @@
 //! The verbs of a program inside a run: they speak to the worker beside it, over the run's own socket. Outside a run there
 //! is no socket, and the verb that was probably meant is named.
 
+mod wait;
+
+pub(crate) use wait::{WaitArgs, wait};
+
 use std::{
     env,
     ffi::OsString,
@@ -98,13 +102,18 @@ pub(crate) fn explain(error: ClientError) -> Failure {
 }
 
 pub(crate) fn open_run() -> Result<RunClient, Failure> {
+    open_run_within(NOTE_TIMEOUT)
+}
+
+/// The run, each of whose answers may take so long.
+pub(crate) fn open_run_within(call_timeout: Duration) -> Result<RunClient, Failure> {
     let socket: OsString = env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()).ok_or_else(|| {
         Failure::new(
             Reason::NotInsideRun,
             format!("not inside a run: {SOCKET_VARIABLE} is unset; did you mean tenure job JOB?"),
         )
     })?;
-    let options = ClientOptions { call_timeout: NOTE_TIMEOUT, ..ClientOptions::default() };
+    let options = ClientOptions { call_timeout, ..ClientOptions::default() };
     Ok(RunClient::connect(&socket, options)?)
 }
 

@@ -92,7 +92,10 @@ fn describe_wait(job: &Job, doubts: &[String], now: Timestamp) -> String {
         (State::Running, _) if job.abandon_requested => "its run to end, because it is given up".to_owned(),
         (State::Running, _) if job.cancel_requested => "its run to end, because a cancel stands".to_owned(),
         (State::Running, _) => "its run to end".to_owned(),
-        (State::Suspended, _) => "an instant, an event or a decision".to_owned(),
+        (State::Suspended, _) => match &job.wait {
+            Some(wait) => format!("{} ({})", wait.until, format_instant(wait.until, now)),
+            None => "an instant, an event or a decision".to_owned(),
+        },
         (State::Interrupted, Some(holder)) if !holder.live => {
             format!("somebody who knows that the child on {} is gone", holder.worker)
         }

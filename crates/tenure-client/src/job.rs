@@ -73,6 +73,8 @@ pub struct Job {
     pub holds_landed_work: Option<bool>,
     /// The broadest halt that stands against it; none also where it was listed among others, and nobody looked.
     pub halt: Option<StandingHalt>,
+    /// What it waits for; none: it is not suspended, or was listed among others.
+    pub wait: Option<JobWait>,
 }
 
 /// A halt that stands against a job.
@@ -84,6 +86,15 @@ pub struct StandingHalt {
     pub scope: String,
     /// Why it was thrown.
     pub why: String,
+}
+
+/// What a suspended job waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JobWait {
+    /// The name of the wait.
+    pub name: String,
+    /// The instant that it is for.
+    pub until: Timestamp,
 }
 
 /// The worker that holds a job's lease, or whose child is not known to be gone.
@@ -146,7 +157,14 @@ impl Job {
                 scope: halt.scope,
                 why: halt.why,
             }),
+            wait: given.wait.map(JobWait::read).transpose()?,
         })
+    }
+}
+
+impl JobWait {
+    fn read(given: v1::JobWait) -> Result<Self, InvalidField> {
+        Ok(Self { until: read_instant("job.wait.until", given.until.as_ref())?, name: given.name })
     }
 }
 

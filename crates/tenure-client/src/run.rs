@@ -8,12 +8,15 @@ use serde::Serialize;
 use tenure_core::{
     admission::Spend,
     id::{Epoch, JobId, Run, Seq, WorkerName},
+    wait::Until,
 };
 use tenure_proto::{
     convert::{
         InvalidField,
         id::{read_job_id, read_worker_name},
+        require,
         time::read_optional_timestamp,
+        wait::write_until,
     },
     v1::{self, run_service_client::RunServiceClient},
 };
@@ -52,6 +55,21 @@ pub struct RunStatus {
     pub cancel_requested: bool,
 }
 
+/// A wait that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WaitOver {
+    /// Its name.
+    pub name: String,
+    /// The instant that was due.
+    pub due: Option<Timestamp>,
+}
+
+impl WaitOver {
+    fn read(given: v1::WaitOver) -> Result<Self, InvalidField> {
+        Ok(Self { due: read_optional_timestamp("over.due", given.due.as_ref())?, name: given.name })
+    }
+}
+
 impl RunClient {
     /// A client on the run's socket; nothing is sent before the first call.
     ///
@@ -86,6 +104,23 @@ impl RunClient {
         let request = v1::RecordSpendRequest { tokens, cost_micros: cost.0, turns };
         let ask = |channel| async move { RunServiceClient::new(channel).record_spend(request).await };
         Ok(Seq(self.client.call(Repeat::OnlyUnsent, ask).await?.seq))
+    }
+
+    /// Waits until an instant. Where an earlier run of the job announced the same wait and was woken, it is answered at once;
+    /// otherwise the wait ends the run, and this returns only with the refusal that says so, where whoever asked outlives
+    /// that. `key` tells the wait apart from others of the run; none: its place among those without a key.
+    ///
+    /// # Errors
+    /// The wait is refused, the run is over or ends for the wait, or its worker does not answer.
+    pub async fn wait(&self, key: Option<&str>, until: Option<Until>) -> Result<WaitOver, ClientError> {
+        let key = key.unwrap_or_default().to_owned();
+        let request = v1::WaitRequest { key, until: until.map(write_until) };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { RunServiceClient::new(channel).wait(request).await }
+        };
+        let answer = self.client.call(Repeat::OnlyUnsent, ask).await?;
+        Ok(WaitOver::read(require("over", answer.over)?)?)
     }
 
     /// Asks where the run stands.

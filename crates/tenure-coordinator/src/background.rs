@@ -14,6 +14,7 @@ mod partitions;
 mod spending;
 mod terms;
 mod unheld;
+mod waits;
 
 use crate::{
     coordinator::{Parts, stopping},
@@ -38,6 +39,7 @@ pub(crate) fn start_background(
     parts.vital.spawn("sweep of terms", terms::sweep_terms(parts.clone()));
     parts.vital.spawn("end of what was given up", abandoned::end_abandoned(parts.clone()));
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
+    parts.vital.spawn("timers", waits::wake_due(parts.clone()));
     parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
     parts.vital.spawn("sweep of blobs", blobs::sweep_blobs(parts.clone()));

@@ -1,4 +1,4 @@
-//! Concluding a ready job that gets no run: its session's deadline refuses it, nothing carries out its declaration any more, or
+//! Concluding a ready or suspended job that gets no run: its session's deadline refuses it, nothing carries out its declaration any more, or
 //! the policy bundle that it is held to is gone.
 //! Whoever finds such a job asks here, also twice, and
 //! also two coordinators at once: it is decided in the job's lane from facts of that moment, and whoever comes second finds
@@ -6,6 +6,7 @@
 //! `background/unheld` those whose handler nobody holds, the core's `settlement` decides.
 
 use tenure_core::{
+    job::State,
     plan::{Decision, JobFacts},
     refusal::Refusal,
     settlement::{plan_changed_bundle, plan_changed_declaration, plan_denial},
@@ -21,14 +22,19 @@ use crate::{
 
 /// Concludes the job, if its declaration or bundle is not held or its deadline still refuses it; true where this call did.
 pub(crate) async fn conclude_denied(parts: &Parts, facts: &JobFacts) -> bool {
+    let planner = || Box::new(|facts: &JobFacts| -> Result<Decision, Refusal> { plan_denial(facts) });
+    let what = "its session's deadline refused a run";
+    // What is not in the queue is set aside for no declaration.
+    if facts.state == State::Suspended {
+        return decide(parts, facts, planner(), what).await;
+    }
     let wanted = [(facts.tenant.clone(), facts.declaration)];
     match parts.store.read_declarations(&wanted).await {
         Ok(found) if found.iter().all(Option::is_some) => {
             if facts.unheld_bundle.is_some() {
                 return set_aside_unheld(parts, facts).await;
             }
-            let planner = |facts: &JobFacts| -> Result<Decision, Refusal> { plan_denial(facts) };
-            decide(parts, facts, Box::new(planner), "its session's deadline refused a run").await
+            decide(parts, facts, planner(), what).await
         }
         Ok(_) => set_aside_changed(parts, facts, "which the fleet does not hold any more").await,
         // It is found again.

@@ -29,6 +29,7 @@ mod reconcile;
 mod record_stream;
 mod steps;
 mod undo;
+mod waits;
 
 use std::time::Duration;
 

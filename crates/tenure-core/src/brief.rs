@@ -9,6 +9,7 @@ use crate::{
     handover::{Cause, EarlierEffect, EarlierNote, EarlierState, Handover},
     id::Run,
     recovery::Interruption,
+    wait::WokenBy,
 };
 
 /// The words.
@@ -22,12 +23,50 @@ pub fn brief(handover: &Handover) -> String {
             tell_earlier(&mut text, handover);
             text
         }
+        Cause::Woken { previous, wait, .. } => {
+            let mut text = tell_waking(*previous, wait);
+            if !handover.notes.is_empty() {
+                tell_notes(&mut text, handover);
+            }
+            tell_effects(&mut text, handover);
+            text
+        }
         Cause::Continued { previous, by, why, attempt } => {
             let mut text = tell_continuation(*previous, &by.actor, why, *attempt);
             tell_earlier(&mut text, handover);
             text
         }
     }
+}
+
+/// A run ended on purpose there, so nothing sends the next one looking for damage.
+fn tell_waking(previous: Run, wait: &WokenBy) -> String {
+    let mut text = format!(
+        "# What this work waited for is there\n\
+         \n\
+         Run {previous} of this job ended on purpose, to wait. Nothing was left half done. "
+    );
+    match wait.due {
+        Some(due) => text.push_str(&format!("It waited until {due}, and that instant has come.\n")),
+        None => text.push_str(&format!(
+            "It waited for {} other jobs, and all of them have concluded:\n\n",
+            wait.count
+        )),
+    }
+    for awaited in &wait.jobs {
+        let why = awaited.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "- job {}: {}{why}", awaited.job, awaited.outcome);
+    }
+    let more = wait.count.saturating_sub(wait.jobs.len() as u64);
+    if wait.due.is_none() && more > 0 {
+        let _ = writeln!(text, "- ({more} more)");
+    }
+    text.push_str(
+        "\nYou are a new process. Asked for again, the same wait is answered at once, and the same effects under their \
+         keys are read back.\n",
+    );
+    text
 }
 
 fn tell_earlier(text: &mut String, handover: &Handover) {

@@ -76,6 +76,7 @@ pub(crate) fn facts(state: State) -> JobFacts {
         compensated: 0,
         unwinding: None,
         set_aside: None,
+        wait: None,
         plan_frozen: true,
         head: Head { seq: Seq(4), hash: Digest::of(b"head") },
         head_epoch: Epoch(1),

@@ -19,6 +19,7 @@ use crate::{
     principal::Principal,
     record::{KeptValue, Phase},
     recovery::Interruption,
+    wait::WokenBy,
 };
 
 /// Why a run is starting.
@@ -47,6 +48,15 @@ pub enum Cause {
         /// Which attempt this is, from 2.
         attempt: u32,
     },
+    /// The wait that the run before announced is over.
+    Woken {
+        /// That run, which ended on purpose.
+        previous: Run,
+        /// What it waited for, and what came.
+        wait: WokenBy,
+        /// Which attempt this is: as the run before.
+        attempt: u32,
+    },
     /// What the job has done is undone.
     Unwinding {
         /// What the job becomes once everything is undone: cancelled, or failed.
@@ -64,6 +74,7 @@ impl Cause {
             Self::Dispatch => 1,
             Self::Recovered { attempt, .. }
             | Self::Continued { attempt, .. }
+            | Self::Woken { attempt, .. }
             | Self::Unwinding { attempt, .. } => *attempt,
         }
     }
@@ -83,7 +94,9 @@ impl Cause {
     #[must_use]
     pub const fn phase(&self) -> Phase {
         match self {
-            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } => Phase::Forward,
+            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } | Self::Woken { .. } => {
+                Phase::Forward
+            }
             Self::Unwinding { .. } => Phase::Compensating,
         }
     }
@@ -93,7 +106,9 @@ impl Cause {
     pub const fn previous(&self) -> Option<Run> {
         match self {
             Self::Dispatch | Self::Unwinding { .. } => None,
-            Self::Recovered { previous, .. } | Self::Continued { previous, .. } => Some(*previous),
+            Self::Recovered { previous, .. }
+            | Self::Continued { previous, .. }
+            | Self::Woken { previous, .. } => Some(*previous),
         }
     }
 }

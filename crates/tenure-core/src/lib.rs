@@ -18,6 +18,7 @@ pub mod job;
 pub mod record;
 pub mod step;
 pub mod verify;
+pub mod wait;
 
 pub mod admission;
 pub mod canonical;

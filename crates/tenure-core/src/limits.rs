@@ -81,6 +81,14 @@ pub const WHY_MAX_BYTES: usize = 4 * 1024;
 pub const ABANDON_ANSWER_WAIT: Duration = Duration::from_secs(15);
 /// Most halts that stand at the same time.
 pub const HALTS_STANDING_MAX: u32 = 1_000;
+/// Longest wait of a run, and the latest instant to which work is set down.
+pub const WAIT_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+/// Most jobs that one wait is for.
+pub const WAIT_JOBS_MAX: usize = 1_000;
+/// Awaited jobs that the run after the wait is told of by itself; `tenure wait` tells all.
+pub const WOKEN_JOBS_TOLD_MAX: usize = 20;
+/// Waits that one pass of the sweep wakes.
+pub const TIMERS_MAX: u32 = 128;
 /// How long no worker may hold the version of a handler that waiting jobs were admitted under, while others hold another one,
 /// before those jobs are set aside.
 pub const HANDLER_ABSENT_WAIT: Duration = Duration::from_secs(60);

@@ -17,6 +17,7 @@ use crate::{
     recovery::{Interruption, RecoveryPolicy},
     run_ref::RunRef,
     unwinding::Unwinding,
+    wait::{Wait, WaitFacts},
 };
 
 /// What is known of a job, read in one statement.
@@ -72,6 +73,8 @@ pub struct JobFacts {
     pub unwinding: Option<Unwinding>,
     /// What it would have become, where it is set aside.
     pub set_aside: Option<SetAside>,
+    /// What it waits for, where it is suspended.
+    pub wait: Option<WaitFacts>,
     /// True where its journal has its frozen plan. Without it the job never started.
     pub plan_frozen: bool,
     /// The last position.
@@ -268,6 +271,8 @@ pub struct Changes {
     pub lease: LeaseChange,
     /// The ready row.
     pub ready: ReadyChange,
+    /// The wait of a job that becomes suspended. Its row goes by itself once the job is in another state.
+    pub wait: Option<Wait>,
 }
 
 /// New values for a job's row; what is none is left as it is.

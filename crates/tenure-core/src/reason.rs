@@ -112,6 +112,8 @@ reasons! {
     HaltNotStanding = "HALT_NOT_STANDING", Rejected;
     /// The session's deadline is reached, and a handler begins nothing more.
     DeadlineReached = "DEADLINE_REACHED", Rejected;
+    /// A wait, or work that is set down, until an instant that is over, beyond the session's deadline or too far away.
+    WaitOutOfBounds = "WAIT_OUT_OF_BOUNDS", Rejected;
     /// The epoch or generation is not the present one.
     Fenced = "FENCED", Fenced;
     /// The run is over.

@@ -31,6 +31,7 @@ use crate::{
     principal::Principal,
     recovery::{Denial, GoneProof, Interruption, RecoveryPolicy, Restart},
     step::StepName,
+    wait::Wait,
 };
 
 /// The direction in which a job works.
@@ -301,6 +302,24 @@ pub enum RecordKind {
         /// Who saw it.
         by: Principal,
     },
+    /// The run announced a wait, and ended: the job has none until it is woken.
+    Suspended {
+        /// The wait.
+        wait: Wait,
+    },
+    /// What the job waited for is there. Beside it, where that was jobs: what came of each, as JSON.
+    Woken {
+        /// The record that suspended it.
+        wait: Seq,
+        /// The name of the wait.
+        name: StepName,
+        /// The instant that was due, which is not the one at which it was woken; absent where it waited for jobs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        due: Option<Timestamp>,
+        /// What came of the jobs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        outcomes: Option<ValueRef>,
+    },
     /// A run ended without a verdict.
     RunInterrupted {
         /// The epoch of that run.
@@ -418,6 +437,8 @@ impl RecordKind {
             Self::GroupSettled { .. } => "group_settled",
             Self::Reopened { .. } => "reopened",
             Self::Resumed { .. } => "resumed",
+            Self::Suspended { .. } => "suspended",
+            Self::Woken { .. } => "woken",
             Self::ChildGone { .. } => "child_gone",
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::RecoveryDenied { .. } => "recovery_denied",
@@ -533,6 +554,8 @@ impl RecordKind {
             | Self::Reopened { .. }
             | Self::Resumed { .. }
             | Self::AbandonRequested { .. }
+            | Self::Suspended { .. }
+            | Self::Woken { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }
@@ -616,6 +639,8 @@ impl RecordKind {
             | Self::GroupSettled { .. }
             | Self::Reopened { .. }
             | Self::Resumed { .. }
+            | Self::Suspended { .. }
+            | Self::Woken { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }

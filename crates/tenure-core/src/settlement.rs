@@ -13,6 +13,7 @@ mod quarantine;
 mod reopening;
 mod run_end;
 mod unwinding;
+mod waiting;
 
 pub use evidence::{Evidence, plan_settlement};
 pub use judgement::{
@@ -26,8 +27,10 @@ pub use quarantine::{
 pub use reopening::reopen;
 pub use run_end::{EndDecision, EndReport, RunEnd, Unasked, plan_end, plan_success};
 pub use unwinding::{cancel, unwind_again};
+pub use waiting::plan_wake;
 
 pub(crate) use judgement::ask_for_run;
+use judgement::conclude_at_limit;
 use quarantine::{InsteadOf, Verdict, conclude_undoubted, quarantine_doubts};
 
 use crate::{
@@ -77,7 +80,7 @@ fn conclude_with(
     };
     let lease = if facts.lease.is_some() { LeaseChange::Delete } else { LeaseChange::Keep };
     let ready = if facts.state == job::State::Ready { ReadyChange::Delete } else { ReadyChange::Keep };
-    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready } })
+    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready, ..Changes::default() } })
 }
 
 fn draft_conclusion(

@@ -87,6 +87,9 @@ pub fn refuse_verb(state: State, verb: Verb, permission: Permission) -> Refusal 
         Permission::Over => {
             format!("the job is {state}, so it is over and there is nothing to {}", verb.name())
         }
+        Permission::WhereWaitExpired => {
+            format!("a job that is {state} takes {} only where its wait expired", verb.name())
+        }
         _ if state == State::Quarantined && verb == Verb::Cancel => {
             "a quarantined job cannot be cancelled, because nothing can be unwound around a doubt: reopen or \
              abandon it"

@@ -10,6 +10,7 @@ pub mod state;
 pub mod step;
 pub mod submission;
 pub mod time;
+pub mod wait;
 
 use tenure_core::{reason::Reason, refusal::Refusal};
 

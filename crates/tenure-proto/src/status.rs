@@ -31,6 +31,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::JobAmbiguous
         | Reason::JobIdInvalid
         | Reason::TenantRequired
+        | Reason::WaitOutOfBounds
         | Reason::ReasonMissing => Code::InvalidArgument,
         Reason::NotSupported => Code::Unimplemented,
         Reason::UnknownAgent

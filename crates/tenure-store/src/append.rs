@@ -18,6 +18,7 @@ mod effect;
 mod group;
 mod refusal;
 mod retry;
+mod wait;
 
 use sqlx::query_file;
 use tenure_core::{
@@ -33,6 +34,7 @@ use tenure_core::{
 use columns::{JobColumns, RecordColumns};
 use effect::EffectColumns;
 use group::{Group, group_appends};
+use wait::WaitColumns;
 
 use crate::{Store, StoreError, stored::from_bigint};
 
@@ -154,6 +156,7 @@ impl Store {
         let job = JobColumns::of(batch, groups);
         let record = RecordColumns::of(batch, groups);
         let effect = EffectColumns::of(batch, groups);
+        let wait = WaitColumns::of(batch, groups);
         let rows = query_file!(
             "queries/journal/append_records.sql",
             &job.no,
@@ -218,7 +221,11 @@ impl Store {
             &job.spent_micros,
             &job.spent_tokens,
             &job.spent_turns,
-            &job.refused as _
+            &job.refused as _,
+            &wait.no,
+            &wait.tenant as _,
+            &wait.job,
+            &wait.wait as _
         )
         .fetch_all(&self.pool)
         .await

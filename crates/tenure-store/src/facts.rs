@@ -12,6 +12,7 @@ use tenure_core::{
     plan::{AbandonNotice, JobFacts, LeaseFacts, SetAside},
     record::{NewValue, Record, RecordKind, SaltedValue, ValueRef},
     recovery::Interruption,
+    wait::WaitFacts,
 };
 use uuid::Uuid;
 
@@ -150,6 +151,12 @@ pub(crate) struct FactsRow {
     pub(crate) kept_bytes: Option<Vec<u8>>,
     /// A listing does not look, here and below.
     pub(crate) unheld_bundle: Option<Vec<u8>>,
+    /// What it waits for, where it is suspended.
+    pub(crate) wait_seq: Option<i64>,
+    pub(crate) wait_name: Option<String>,
+    pub(crate) wait_until: Option<Stamp>,
+    pub(crate) wait_jobs: Option<i32>,
+    pub(crate) wait_left: Option<i64>,
     pub(crate) plan_frozen: bool,
     /// What matters of the effects that mutate, where there are any; a listing leaves it out.
     pub(crate) effects: Option<serde_json::Value>,
@@ -172,6 +179,7 @@ impl FactsRow {
             interruption: self.interruption(reader)?,
             set_aside: self.take_set_aside(reader)?,
             unheld_bundle: self.unheld_bundle.as_deref().map(|found| reader.digest(found)).transpose()?,
+            wait: self.wait(reader)?,
             plan_frozen: self.plan_frozen,
             head: self.head(reader)?,
             tenant: reader.tenant(self.tenant)?,
@@ -235,6 +243,22 @@ impl FactsRow {
                 .clone()
                 .map(|found| reader.json("refusal of a limit", found))
                 .transpose()?,
+        }))
+    }
+
+    /// The wait of a suspended job: its columns are there together or not at all.
+    pub(crate) fn wait(&self, reader: Reader) -> Result<Option<WaitFacts>, StoreError> {
+        let (Some(seq), Some(name), Some(until), Some(jobs), Some(left)) =
+            (self.wait_seq, &self.wait_name, self.wait_until, self.wait_jobs, self.wait_left)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(WaitFacts {
+            seq: Seq(from_bigint(seq)),
+            name: reader.parse("name of a wait", name.clone())?,
+            until: until.0,
+            jobs: from_integer(jobs).into(),
+            left: from_bigint(left),
         }))
     }
 

@@ -12,6 +12,7 @@ use tenure_core::{
     limits::JOB_ENDING_MIN_DIGITS,
     plan::LeaseFacts,
     unwinding::Unwinding,
+    wait::WaitFacts,
 };
 
 use crate::{
@@ -73,6 +74,10 @@ pub struct JobRow {
     pub concluded_head: Option<Head>,
     /// Why it is being unwound, or was; none: it works forward.
     pub unwinding: Option<Unwinding>,
+    /// What it waits for, where it is suspended and was not listed among others.
+    pub wait: Option<WaitFacts>,
+    /// The database's clock.
+    pub now: Timestamp,
     /// True where a mutating effect that is not known not to have happened stands uncompensated; none: it was listed among
     /// others, and that was not looked up.
     pub holds_landed_work: Option<bool>,
@@ -169,6 +174,8 @@ fn into_job(mut row: FactsRow, reader: Reader) -> Result<JobRow, StoreError> {
     Ok(JobRow {
         lease: row.lease(reader)?,
         halt: read_standing_halts(row.halts.take(), reader)?.into_iter().next(),
+        wait: row.wait(reader)?,
+        now: row.now.0,
         head: row.head(reader)?,
         not_before: row.delayed_until(),
         concluded_head,

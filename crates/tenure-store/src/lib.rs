@@ -36,6 +36,7 @@ mod submission;
 mod term;
 mod testimony;
 mod token;
+mod wait;
 
 pub use agent::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
 pub use append::{Append, AppendOutcome, AppendReport, Guard};
@@ -65,3 +66,4 @@ pub use term::{
 };
 pub use testimony::{NewTestimony, TestimonyPage, TestimonyRow};
 pub use token::TokenStored;
+pub use wait::{DueWaits, WaitKey};

@@ -110,6 +110,7 @@ const fn cause_word(cause: &Cause) -> &'static str {
         Cause::Recovered { .. } => "recovered",
         Cause::Unwinding { .. } => "unwinding",
         Cause::Continued { .. } => "continued",
+        Cause::Woken { .. } => "woken",
     }
 }
 

@@ -188,7 +188,9 @@ async fn run_child(
     let mut process = runner.start_process(prepared.spec.clone(), prepared.link.clone());
     voice.speak_for(process.handle());
     let forwarding = Forwarding::start(execution, &mut process);
-    let supervised = supervise_process(execution, &mut process, &forwarding, prepared.stop_grace).await;
+    let waits = voice.watch_waits();
+    let supervised =
+        supervise_process(execution, &mut process, &forwarding, prepared.stop_grace, waits).await;
     // Before the socket goes: what the child said with its last breath stands in it.
     voice.end().await;
     drop(socket);

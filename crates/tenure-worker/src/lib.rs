@@ -7,6 +7,7 @@ pub mod guardian;
 pub mod handler;
 pub mod runner;
 
+mod wait;
 mod worker;
 
 mod context;

@@ -20,19 +20,23 @@ use std::{
 
 use tenure_core::{
     admission::Spend, deadline::ceil_seconds, id::Seq, limits, money::Micros, reason::Reason,
-    refusal::Refusal,
+    refusal::Refusal, wait::Wait,
 };
 use tenure_proto::{
-    convert::time::write_timestamp,
+    convert::{time::write_timestamp, wait::read_until},
     status::refusal_to_status,
     v1::{
         GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
-        PerformEffectRequest, PerformEffectResponse, RecordSpendRequest, RecordSpendResponse,
-        WriteNoteRequest, WriteNoteResponse,
+        PerformEffectRequest, PerformEffectResponse, RecordSpendRequest, RecordSpendResponse, WaitOver,
+        WaitRequest, WaitResponse, WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
 };
-use tokio::{net::UnixListener, sync::Semaphore, task::JoinHandle};
+use tokio::{
+    net::UnixListener,
+    sync::{Semaphore, watch},
+    task::JoinHandle,
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Request, Response, Status,
@@ -47,6 +51,7 @@ use crate::{
     guardian::BootInstant,
     journal::Report,
     runner::{ProcessHandle, RunUser},
+    wait::{RunWaits, WaitAsk},
 };
 
 /// An open socket. Dropping it closes it and removes its file.
@@ -98,6 +103,7 @@ impl Drop for RunSocket {
 pub(crate) struct RunVoice {
     standing: Arc<RunStanding>,
     effects: Arc<RunEffects>,
+    waits: RunWaits,
     notes: AtomicU64,
     in_flight: Arc<Semaphore>,
 }
@@ -106,7 +112,7 @@ impl RunVoice {
     /// The voice of a run whose child is not started yet, and its effects.
     pub(crate) fn new(standing: Arc<RunStanding>, effects: Arc<RunEffects>) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits::NOTES_IN_FLIGHT_MAX));
-        Self { standing, effects, notes: AtomicU64::new(0), in_flight }
+        Self { standing, effects, waits: RunWaits::default(), notes: AtomicU64::new(0), in_flight }
     }
 
     /// From now on notes and effects are signs of life of this process.
@@ -119,6 +125,16 @@ impl RunVoice {
     pub(crate) async fn end(&self) {
         self.standing.over.cancel();
         self.effects.wait_until_said().await;
+    }
+
+    /// Hears of the wait that ends the run.
+    pub(crate) fn watch_waits(&self) -> watch::Receiver<Option<Wait>> {
+        self.standing.watch_announced()
+    }
+
+    /// Waits; see [`RunWaits::wait`].
+    pub(crate) async fn wait(&self, ask: WaitAsk) -> Result<WaitOver, Refusal> {
+        self.waits.wait(&self.standing, ask).await
     }
 
     /// Leaves a note; returns once it is durable.
@@ -205,6 +221,16 @@ impl RunService for RunVoice {
         let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
         let answers = self.effects.take_call(request.into_inner(), peer);
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+    }
+
+    async fn wait(&self, request: Request<WaitRequest>) -> Result<Response<WaitResponse>, Status> {
+        let WaitRequest { key, until } = request.into_inner();
+        let over = match read_until("until", until.as_ref()) {
+            Ok(until) => Self::wait(self, WaitAsk { key, until }).await,
+            Err(error) => Err(error.into()),
+        };
+        over.map(|over| Response::new(WaitResponse { over: Some(over) }))
+            .map_err(|refusal| refusal_to_status(&refusal))
     }
 
     async fn get_step_to_undo(

@@ -1,5 +1,6 @@
-//! Ready jobs whose session's deadline is reached are concluded, also where no worker wants them and they would lie in the
-//! queue for ever. Each pass goes through the whole queue, a page at a time, and begins a second after the one before; where
+//! Ready and suspended jobs whose session's deadline is reached are concluded, also where no worker wants them and they would
+//! lie in the queue for ever, and where what they wait for is not there. Each pass goes through the whole queue and all waits,
+//! a page at a time, and begins a second after the one before; where
 //! the queue is so long that a pass takes longer, most of the time is still left to others. Each coordinator does the same,
 //! and a job is concluded once. Neighbours: `denial` concludes, the store pages, `dispatch` meets what a worker wants.
 
@@ -59,9 +60,26 @@ pub(super) async fn conclude_overdue(parts: Parts) {
 
 async fn run_pass(parts: &Parts) -> Result<PassReport, PassError> {
     let mut report = PassReport::default();
+    for among in [Among::Ready, Among::Suspended] {
+        run_through(parts, among, &mut report).await?;
+    }
+    Ok(report)
+}
+
+/// Which jobs are looked through.
+#[derive(Debug, Clone, Copy)]
+enum Among {
+    Ready,
+    Suspended,
+}
+
+async fn run_through(parts: &Parts, among: Among, report: &mut PassReport) -> Result<(), PassError> {
     let mut after: Option<(Tenant, JobId)> = None;
     while !parts.stopping.is_cancelled() {
-        let page = within(parts.store.list_overdue_jobs(after.as_ref())).await??;
+        let page = match among {
+            Among::Ready => within(parts.store.list_overdue_jobs(after.as_ref())).await??,
+            Among::Suspended => within(parts.store.list_overdue_waits(after.as_ref())).await??,
+        };
         report.pages += 1;
         report.overdue += page.overdue.len();
         report.concluded += conclude_all(parts, page.overdue).await;
@@ -70,7 +88,7 @@ async fn run_pass(parts: &Parts) -> Result<PassReport, PassError> {
             None => break,
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Concludes a bounded number at the same time, so that they go together and do not fill the lanes.

@@ -306,6 +306,7 @@ fn running_facts(run: &RunRef) -> JobFacts {
         cancel_requested: None,
         interruption: None,
         set_aside: None,
+        wait: None,
         plan_frozen: true,
         doubts: Doubts::default(),
         steps: StepsToUndo::default(),

@@ -1,7 +1,7 @@
 //! A job and its records as callers see them. Neighbours: `job_service` and its streams; the words of states are in
 //! `tenure-proto`.
 
-use tenure_core::{halt::StandingHalt, job::State, plan::LeaseFacts};
+use tenure_core::{halt::StandingHalt, job::State, plan::LeaseFacts, wait::WaitFacts};
 use tenure_proto::{
     convert::{state::write_state, time::write_timestamp},
     v1,
@@ -37,6 +37,7 @@ pub(crate) fn write_job(row: JobRow) -> v1::Job {
         unwinding_to: row.unwinding.map_or(0, |unwinding| write_state(unwinding.state()).into()),
         holds_landed_work: row.holds_landed_work,
         halt: row.halt.map(write_standing_halt),
+        wait: row.wait.map(write_job_wait),
     }
 }
 
@@ -53,6 +54,10 @@ fn next_commands(row: &JobRow) -> Vec<String> {
 
 fn write_standing_halt(halt: StandingHalt) -> v1::StandingHalt {
     v1::StandingHalt { id: halt.id.0, scope: halt.scope.to_string(), why: halt.why }
+}
+
+fn write_job_wait(wait: WaitFacts) -> v1::JobWait {
+    v1::JobWait { name: wait.name.as_str().to_owned(), until: Some(write_timestamp(wait.until)) }
 }
 
 fn write_holder(lease: LeaseFacts) -> v1::Holder {

@@ -32,6 +32,7 @@ use super::{
     followers::Stream,
     steps::read_steps,
     undo::read_step_to_undo,
+    waits::ask_wait,
 };
 use crate::{
     attachment::{AttachStream, serve_attachment},
@@ -182,6 +183,14 @@ impl WorkerService for Workers {
     ) -> Result<Response<v1::ReadStepToUndoResponse>, Status> {
         let (caller, request): (FleetCaller, _) = open(request)?;
         answer(read_step_to_undo(&self.parts, &caller, request)).await
+    }
+
+    async fn ask_wait(
+        &self,
+        request: Request<v1::AskWaitRequest>,
+    ) -> Result<Response<v1::AskWaitResponse>, Status> {
+        let (caller, request): (FleetCaller, _) = open(request)?;
+        answer(ask_wait(&self.parts, &caller, request)).await
     }
 
     async fn read_input(

@@ -9,6 +9,7 @@
 )]
 
 mod fleet;
+mod waits;
 mod worker;
 
 mod submission;

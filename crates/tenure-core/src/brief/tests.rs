@@ -9,6 +9,8 @@ use crate::{
     },
     handover::History,
     id::Seq,
+    job::State,
+    wait::AwaitedOutcome,
 };
 
 fn read(journal: &Journal, up_to: Seq) -> History {
@@ -42,6 +44,34 @@ fn compose(journal: &Journal, up_to: Seq) -> Handover {
 #[test]
 fn a_first_run_is_told_nothing() {
     assert_eq!(brief(&hand_over(&["began"], Cause::Dispatch)), "");
+}
+
+fn woken(due: Option<i64>, jobs: u128) -> Cause {
+    let name = "#1".parse().unwrap();
+    let job = |number| crate::id::JobId(uuid::Uuid::from_u128(job_id().0.as_u128() + number));
+    let told = |number| AwaitedOutcome {
+        job: job(number),
+        outcome: if number == 1 { State::Failed } else { State::Succeeded },
+        reason: (number == 1).then(|| "execution".to_owned()),
+    };
+    let jobs_told = (1..=jobs.min(3)).map(told).collect();
+    let count = u64::try_from(jobs).unwrap();
+    let wait = WokenBy { name, due: due.map(second), jobs: jobs_told, count };
+    Cause::Woken { previous: Run(1), wait, attempt: 1 }
+}
+
+#[test]
+fn a_woken_run_is_told_what_came_and_nothing_that_sends_it_looking_for_damage() {
+    let told = [
+        brief(&hand_over(&[], woken(Some(300), 0))),
+        brief(&hand_over(&["asked the release team"], woken(Some(300), 0))),
+        brief(&hand_over(&[], woken(None, 2))),
+        brief(&hand_over(&[], woken(None, 30))),
+    ];
+    for words in &told {
+        assert!(!words.contains("check whether an earlier run already did it"), "{words}");
+    }
+    insta::assert_snapshot!(told.join("---\n"));
 }
 
 #[test]

@@ -63,21 +63,17 @@ const fn after_interruption(state: State) -> Option<State> {
     }
 }
 
-/// What stopped or was set aside becomes ready only because a person had it go on.
+/// What stopped, waits or was set aside becomes ready only because a person had it go on; what wakes by itself is another event.
 const fn after_readying(state: State) -> Option<State> {
     match state {
         State::Running
+        | State::Suspended
         | State::Interrupted
         | State::Failed
         | State::Exhausted
         | State::Withheld
         | State::Quarantined => Some(State::Ready),
-        State::Ready
-        | State::Suspended
-        | State::Succeeded
-        | State::Cancelled
-        | State::Abandoned
-        | State::Expired => None,
+        State::Ready | State::Succeeded | State::Cancelled | State::Abandoned | State::Expired => None,
     }
 }
 

@@ -81,7 +81,7 @@ fn settle_reported(
     by: Principal,
 ) -> Result<Plan, Refusal> {
     let gone = vec![child_gone(lease, GoneProof::Guardian, by)];
-    let healthy = healthy || end == RunEnd::ExitCode(0);
+    let healthy = healthy || matches!(end, RunEnd::ExitCode(0) | RunEnd::Waiting(_));
     if !lease.live {
         return judge_again(facts, gone, healthy);
     }
@@ -116,7 +116,7 @@ fn settle_disowned(facts: &JobFacts, lease: &LeaseFacts, records: &[Record]) -> 
     let state = job::apply(facts.state, Event::Readied)?;
     let job = JobChange { state: Some(state), ..JobChange::default() };
     let ready = ReadyChange::Insert { cause, not_before: pause_for(facts, GRANT_RELEASED_WAIT) };
-    let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready };
+    let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready, ..Changes::default() };
     Ok(Plan { epoch, drafts: vec![released], changes })
 }
 

@@ -58,7 +58,7 @@ pub fn judge(facts: &JobFacts, interruption: &Interruption, child: Child, health
 
 /// What only a person can decide is not left to another run, nor to a policy that would be asked later; a doubt of any kind
 /// does not go with a failure. While the child may live, its effects may still get an outcome, and the job is judged again.
-fn weigh_doubts(
+pub(super) fn weigh_doubts(
     facts: &JobFacts,
     interruption: &Interruption,
     child: Child,
@@ -121,7 +121,7 @@ fn judge_run(facts: &JobFacts, interruption: &Interruption, child: Child, health
 
 /// The judgement of the limits that stand against another run now, where one does. A refusal that uses nothing up ends no
 /// job: it is ready, and waits.
-fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
+pub(super) fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
     let refusal = admit_run(&ask_for_run(facts, pays)).err()?;
     let limit = refusal.limit()?;
     Some(Judgement::Exhausted(refusal, limit))
@@ -206,13 +206,14 @@ pub(super) fn conclude_at_limit(
     }
 }
 
-/// The plan of a ready job whose session's deadline refuses its next run. A job that is no longer ready, or that the
-/// deadline does not refuse, is `Already`.
+/// The plan of a ready or suspended job whose session's deadline refuses its next run. A job that is neither any longer, or
+/// that the deadline does not refuse, is `Already`.
 ///
 /// # Errors
 /// The job's state does not admit it.
 pub fn plan_denial(facts: &JobFacts) -> Result<Decision, Refusal> {
-    match ask_admission(facts, Pays::Nothing).filter(|_| facts.state == State::Ready) {
+    let is_waiting = matches!(facts.state, State::Ready | State::Suspended);
+    match ask_admission(facts, Pays::Nothing).filter(|_| is_waiting) {
         Some(Judgement::Exhausted(refusal, limit)) => {
             exhaust(facts, facts.head_epoch, Vec::new(), &refusal, limit, &refusal.to_string())
                 .map(Decision::Write)
@@ -470,7 +471,7 @@ fn queue(
         ..JobChange::default()
     };
     let ready = ReadyChange::Insert { cause, not_before: restart.not_before };
-    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready } })
+    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready, ..Changes::default() } })
 }
 
 fn deny(
@@ -489,5 +490,5 @@ fn deny(
         detail: Some(format!("{}, and {denial}", interruption.sentence())),
         ..JobChange::default()
     };
-    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready: ReadyChange::Keep } })
+    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ..Changes::default() } })
 }

@@ -4,7 +4,7 @@ use crate::{
     effect::EffectKey,
     id::{Epoch, Seq, WorkerName},
     job::State,
-    plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
+    plan::{Changes, JobChange, JobFacts, LeaseChange, Plan},
     principal::Principal,
     record::{Draft, NewValue, RecordKind},
     recovery::{Child, GoneProof, Interruption},
@@ -14,7 +14,9 @@ use crate::{
         judgement::{conclude_at_limit, judge_deadline, judge_refusal},
         quarantine_doubts,
         unwinding::{fail, settle_unwinding},
+        waiting::suspend,
     },
+    wait::Wait,
 };
 
 /// How a child ended.
@@ -52,6 +54,8 @@ pub enum RunEnd {
     },
     /// Its handler ended because its next step or effect was refused: the session's deadline is reached.
     DeadlineReached,
+    /// It announced a wait, and was ended for it.
+    Waiting(Wait),
     /// It undid what the job has done, and found nothing more to undo.
     Unwound,
     /// A step could not be undone.
@@ -152,7 +156,7 @@ pub fn plan_success(report: EndReport) -> Plan {
     let mut drafts = warn_unasked(report.unasked);
     drafts.push(draft_conclusion(State::Succeeded, None, report.result, Some(report.output_chunks)));
     let job = JobChange { state: Some(State::Succeeded), concluded: true, ..JobChange::default() };
-    let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready: ReadyChange::Keep };
+    let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ..Changes::default() };
     Plan { epoch: report.epoch, drafts, changes }
 }
 
@@ -190,6 +194,7 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
             let instead_of = InsteadOf { state: State::Succeeded, reason: None, result: report.result };
             return quarantine_doubts(facts, epoch, drafts, instead_of);
         }
+        RunEnd::Waiting(wait) => return suspend(facts, epoch, vec![gone], wait),
         RunEnd::DeadlineReached => {
             if let Some(judgement) = judge_deadline(facts) {
                 return conclude_at_limit(facts, epoch, vec![gone], judgement);
@@ -218,6 +223,7 @@ const fn proof_of(end: &RunEnd) -> GoneProof {
         | RunEnd::ContactLost
         | RunEnd::HandlerFailed { .. }
         | RunEnd::DeadlineReached
+        | RunEnd::Waiting(_)
         | RunEnd::Unwound
         | RunEnd::UndoFailed { .. } => GoneProof::Observed,
     }
@@ -241,6 +247,7 @@ pub(super) fn find_final_failure(facts: &JobFacts, end: &RunEnd) -> Option<Strin
         | RunEnd::ContactLost
         | RunEnd::HandlerFailed { is_final: false, .. }
         | RunEnd::DeadlineReached
+        | RunEnd::Waiting(_)
         | RunEnd::Unwound
         | RunEnd::UndoFailed { .. } => None,
     }
@@ -262,7 +269,8 @@ impl RunEnd {
     #[must_use]
     pub fn interruption(self) -> Interruption {
         match self {
-            Self::ExitCode(0) => Interruption::WorkerLost,
+            // A wait that somebody else than the holder tells of was not recorded: the next run reaches it again.
+            Self::ExitCode(0) | Self::Waiting(_) => Interruption::WorkerLost,
             Self::ExitCode(code) => crashed(Some(code), None, None, None),
             Self::Signal(signal) => crashed(None, Some(signal), None, None),
             Self::NotStarted { reason } => crashed(None, None, Some(reason), None),

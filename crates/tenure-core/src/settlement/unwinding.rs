@@ -107,7 +107,7 @@ fn begin(
         job::State::Ready => ReadyChange::Replace { cause },
         _ => ReadyChange::Insert { cause, not_before: None },
     };
-    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready } })
+    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready, ..Changes::default() } })
 }
 
 /// The end of an unwinding run as its holder reports it.

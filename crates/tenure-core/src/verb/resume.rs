@@ -15,26 +15,37 @@ use crate::{
     settlement,
 };
 
-/// Plans a new run of a job that failed, ran into a limit or was withheld. The run pays a hop, as every one that repeats
-/// work; a limit that stands against it refuses, and nothing changes.
+/// Plans a new run of a job that failed, ran into a limit, was withheld, or whose wait for other jobs expired. The run pays
+/// a hop, as every one that repeats work; the last does not. A limit that stands against it refuses, and nothing changes.
 ///
 /// # Errors
 /// The reason is blank, the state does not allow it, the job never started, or a limit refuses.
 pub fn plan_resume(facts: &JobFacts, by: Principal, why: &str) -> Result<Plan, Refusal> {
     let why = check_why(why)?;
     ask(facts, Verb::Resume)?;
-    if facts.state == State::Suspended {
-        return Err(refuse_verb(facts.state, Verb::Resume, Permission::WhereWaitExpired));
+    let has_expired = facts.wait.as_ref().is_some_and(|wait| wait.has_expired(facts.now));
+    if facts.state == State::Suspended && !has_expired {
+        return Err(refuse_wait(facts));
     }
+    // A run that reaches an expired wait again repeats nothing: the one before it ended on purpose.
+    let pays = if has_expired { Pays::Nothing } else { Pays::Attempt };
     demand_child_gone(facts, Verb::Resume)?;
     demand_plan(facts, Verb::Resume)?;
     demand_forward(facts)?;
-    demand_limits(facts)?;
+    demand_limits(facts, pays)?;
     let resumed = Draft::bare(RecordKind::Resumed { by: by.clone(), why: why.clone() });
     let drafts = [resumed].into_iter().chain(draft_readmission(facts)).collect();
-    settlement::continue_by_person(facts, facts.head_epoch, drafts, Pays::Attempt, |attempt| {
+    settlement::continue_by_person(facts, facts.head_epoch, drafts, pays, |attempt| {
         continued(facts, by, why, attempt)
     })
+}
+
+fn refuse_wait(facts: &JobFacts) -> Refusal {
+    let refusal = refuse_verb(facts.state, Verb::Resume, Permission::WhereWaitExpired);
+    match &facts.wait {
+        Some(wait) => refusal.with_detail("until", wait.until).with_detail("left", wait.left),
+        None => refusal,
+    }
 }
 
 /// What was undone, or began to be, cannot be gone on with: the next run would read back what is no longer there.
@@ -66,8 +77,8 @@ fn draft_readmission(facts: &JobFacts) -> Option<Draft> {
     Some(Draft::bare(RecordKind::BudgetReadmitted { limit: limit.name().to_owned(), used, allowed }))
 }
 
-fn demand_limits(facts: &JobFacts) -> Result<(), Refusal> {
-    admit_run(&settlement::ask_for_run(facts, Pays::Attempt)).map_err(|refused| {
+fn demand_limits(facts: &JobFacts, pays: Pays) -> Result<(), Refusal> {
+    admit_run(&settlement::ask_for_run(facts, pays)).map_err(|refused| {
         let short = facts.job.short();
         let refusal = Refusal::new(Reason::LimitReached, format!("cannot resume job {short}: {refused}"))
             .with_detail("state", facts.state)
@@ -89,9 +100,10 @@ mod tests {
         admission::Amount,
         factory::{facts, person, second},
         handover::Cause,
-        id::Run,
+        id::{Run, Seq},
         plan::ReadyChange,
         unwinding::Unwinding,
+        wait::WaitFacts,
     };
 
     fn resume(facts: &JobFacts) -> Result<Plan, Refusal> {
@@ -140,6 +152,20 @@ mod tests {
         let still_too_low = JobFacts { runs: Amount { used: 3, limit: 3 }, ..raised };
         let refusal = resume(&still_too_low).unwrap_err();
         assert!(refusal.next.unwrap().starts_with("tenure raise "));
+    }
+
+    #[test]
+    fn an_expired_wait_is_reached_again_by_a_run_that_pays_no_hop() {
+        let (seq, name) = (Seq(4), "#1".parse().unwrap());
+        let wait = Some(WaitFacts { seq, name, until: second(90), jobs: 3, left: 1 });
+        let expired = JobFacts { wait, now: second(90), hops_left: 1, ..facts(State::Suspended) };
+        let plan = resume(&expired).unwrap();
+        assert_eq!(plan.drafts[0].kind.name(), "resumed");
+        let job = plan.changes.job.unwrap();
+        assert_eq!((job.state, job.hops_left), (Some(State::Ready), Some(1)));
+        let early = JobFacts { now: second(89), ..expired };
+        let refusal = resume(&early).unwrap_err();
+        assert_eq!((refusal.reason, &refusal.details["left"][..]), (Reason::VerbNotAllowed, "1"));
     }
 
     #[test]

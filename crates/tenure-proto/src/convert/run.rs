@@ -14,6 +14,7 @@ use super::{
     id::{read_job_id, read_tenant},
     require,
     time::{read_duration, write_duration},
+    wait::{read_wait, write_wait},
 };
 use crate::v1;
 
@@ -69,6 +70,7 @@ pub fn write_run_end(end: &RunEnd) -> v1::RunEnd {
             How::HandlerFailed(v1::HandlerFailed { error: error.clone(), is_final: *is_final })
         }
         RunEnd::DeadlineReached => How::DeadlineReached(v1::DeadlineObserved {}),
+        RunEnd::Waiting(wait) => How::Waiting(write_wait(wait)),
         RunEnd::Unwound => How::Unwound(v1::Unwound {}),
         RunEnd::UndoFailed { key, error } => {
             How::UndoFailed(v1::UndoFailed { key: key.to_string(), error: error.clone() })
@@ -99,6 +101,7 @@ pub fn read_run_end(given: Option<v1::RunEnd>) -> Result<RunEnd, InvalidField> {
             Ok(RunEnd::HandlerFailed { error, is_final })
         }
         How::DeadlineReached(v1::DeadlineObserved {}) => Ok(RunEnd::DeadlineReached),
+        How::Waiting(wait) => Ok(RunEnd::Waiting(read_wait("end.waiting", &wait)?)),
         How::Unwound(v1::Unwound {}) => Ok(RunEnd::Unwound),
         How::UndoFailed(v1::UndoFailed { key, error }) => {
             Ok(RunEnd::UndoFailed { key: read_effect_key("end.undo_failed.key", &key)?, error })
@@ -113,6 +116,8 @@ fn read_limit_ms(field: &'static str, given: Option<&prost_types::Duration>) -> 
 
 #[cfg(test)]
 mod tests {
+    use tenure_core::wait::Wait;
+
     use super::*;
 
     #[test]
@@ -127,6 +132,11 @@ mod tests {
             RunEnd::ContactLost,
             RunEnd::HandlerFailed { error: "no such mailbox".into(), is_final: true },
             RunEnd::DeadlineReached,
+            RunEnd::Waiting(Wait {
+                name: "#1".parse().unwrap(),
+                until: jiff::Timestamp::from_microsecond(1_796_000_000_123_456).unwrap(),
+                jobs: Vec::new(),
+            }),
             RunEnd::Unwound,
             RunEnd::UndoFailed { key: "undo:git/push".parse().unwrap(), error: "no route".into() },
         ] {

@@ -73,6 +73,11 @@ SELECT
             SELECT b.digest FROM bundles AS b WHERE b.tenant = r.tenant AND b.digest = r.bundle
         ) IS NULL
     ) AS "unheld_bundle?",
+    w.seq AS "wait_seq?",
+    w.name AS "wait_name?",
+    w.until AS "wait_until?: _",
+    w.jobs AS "wait_jobs?",
+    w.left_open AS "wait_left?",
     (SELECT r.kind FROM journal AS r WHERE r.tenant = f.tenant AND r.job = f.job AND r.seq = 2)
         IS NOT DISTINCT FROM 'plan_frozen' AS "plan_frozen!",
     e.effects AS "effects?",
@@ -113,6 +118,18 @@ LEFT JOIN LATERAL (
     WHERE f.state = 'quarantined' AND r.tenant = a.tenant AND r.job = a.job AND r.seq = f.concluded_seq
     LIMIT 1
 ) AS q ON true
+-- What it waits for, where it is suspended.
+LEFT JOIN LATERAL (
+    SELECT
+        r.seq, r.name, r.until, r.jobs,
+        (
+            SELECT count(o.awaited) FROM awaited AS o
+            WHERE o.tenant = r.tenant AND o.job = r.job AND o.outcome IS NULL
+        ) AS left_open
+    FROM waits AS r
+    WHERE f.state = 'suspended' AND r.tenant = a.tenant AND r.job = a.job
+    LIMIT 1
+) AS w ON true
 CROSS JOIN LATERAL (
     SELECT
         CASE WHEN count(m.key) > 0 THEN jsonb_build_object(

@@ -1,7 +1,8 @@
 -- Writes a batch of appends, and with each everything that follows from it in the derived rows.
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
--- about effects ($38 … $53, and $54 how many a job may have); $55 … $63 belong to the first. Both name it by its number. An append is admitted where the timeline and the writer's
+-- about effects ($38 … $53, and $54 how many a job may have); $55 … $63 belong to the first. $64 … $67 are the
+-- waits of jobs that become suspended. Both name it by its number. An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):
 --   0 a first announcement: nothing stands under the key        1 a further one: the attempt before did not happen
@@ -16,7 +17,7 @@
 -- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock. Whatever is written
 -- about an effect has a position of its job, so what stands of it may be judged by the snapshot too.
 --
--- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`. The look-ups are scalar subqueries, not joins, so that
+-- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`, `waits`. The look-ups are scalar subqueries, not joins, so that
 -- no plan reads a table whole.
 WITH present AS MATERIALIZED (
     SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
@@ -299,6 +300,29 @@ requeued AS (
     SET cause = t.cause, not_before = NULL, queue_no = nextval('queue_numbers')
     FROM taken AS t
     WHERE t.ready_change = 3 AND r.tenant = t.tenant AND r.job = t.job
+),
+waited AS (
+    INSERT INTO waits (tenant, job, seq, name, until, jobs)
+    SELECT
+        w.tenant, w.job, (w.wait ->> 'seq')::bigint, w.wait ->> 'name', (w.wait ->> 'until')::timestamptz,
+        jsonb_array_length(w.wait -> 'jobs')
+    FROM unnest($64::bigint[], $65::text[], $66::uuid[], $67::jsonb[]) AS w (no, tenant, job, wait)
+    WHERE (w.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    ORDER BY w.tenant, w.job
+),
+awaiting AS (
+    INSERT INTO awaited (tenant, job, awaited, place)
+    SELECT w.tenant, w.job, n.awaited::uuid, n.place
+    FROM unnest($64::bigint[], $65::text[], $66::uuid[], $67::jsonb[]) AS w (no, tenant, job, wait)
+    CROSS JOIN LATERAL jsonb_array_elements_text(w.wait -> 'jobs') WITH ORDINALITY AS n (awaited, place)
+    WHERE (w.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    ORDER BY w.tenant, w.job, n.place
+),
+-- A job that is no longer suspended waits for nothing.
+unwaited AS (
+    DELETE FROM waits AS w
+    USING taken AS t
+    WHERE t.state IS NOT NULL AND t.state <> 'suspended' AND w.tenant = t.tenant AND w.job = t.job
 ),
 changed AS (
     UPDATE jobs AS j

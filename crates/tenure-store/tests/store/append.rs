@@ -227,7 +227,7 @@ async fn cancel_of_a_ready_job_takes_it_out_of_the_queue() {
         concluded: true,
         ..JobChange::default()
     };
-    let changes = Changes { job: Some(change), lease: LeaseChange::Keep, ready: ReadyChange::Delete };
+    let changes = Changes { job: Some(change), ready: ReadyChange::Delete, ..Changes::default() };
     let cancel = Append { guard: Guard::NoLease, ..ready.append_of(records, changes) };
     assert_eq!(fleet.append(cancel.clone()).await, AppendOutcome::Applied { seq: Seq(7) });
     assert_eq!(fleet.claim(&worker, 4).await.claimed, []);
@@ -247,7 +247,7 @@ async fn cancel_that_loses_against_a_claim_decides_again() {
     ready.advance(&settlement);
     let records = ready.seal_under(Epoch(2), vec![concluded(State::Failed)]);
     let change = JobChange { state: Some(State::Failed), concluded: true, ..JobChange::default() };
-    let changes = Changes { job: Some(change), lease: LeaseChange::Keep, ready: ReadyChange::Delete };
+    let changes = Changes { job: Some(change), ready: ReadyChange::Delete, ..Changes::default() };
     let cancel = Append { guard: Guard::NoLease, ..ready.append_of(records, changes) };
     assert_eq!(fleet.claim(&worker, 1).await.claimed.len(), 1);
     assert_eq!(fleet.append(cancel).await, AppendOutcome::Conflict);

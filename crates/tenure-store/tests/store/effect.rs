@@ -555,7 +555,7 @@ async fn what_was_undone_is_no_step_any_more_and_its_job_waits_anew_in_the_queue
     let cause = Cause::Unwinding { instead_of: State::Cancelled, attempt: 1 };
     let change = JobChange { unwinding: Some(Unwinding::Cancelled), ..JobChange::default() };
     let ready = ReadyChange::Replace { cause: cause.clone() };
-    let changes = Changes { job: Some(change), lease: LeaseChange::Keep, ready };
+    let changes = Changes { job: Some(change), ready, ..Changes::default() };
     let records = holder.seal_under(holder.epoch.next(), vec![note("cancelled")]);
     let append = Append { guard: Guard::NoLease, ..holder.append_of(records, changes) };
     assert!(applied(&fleet.append(append).await).is_some());

@@ -269,7 +269,7 @@ impl Holder {
         self.n += 1;
         let records = self.seal(vec![gone(self.epoch, GoneProof::Observed), concluded(State::Succeeded)]);
         let change = JobChange { state: Some(State::Succeeded), concluded: true, ..JobChange::default() };
-        let changes = Changes { job: Some(change), lease: LeaseChange::Delete, ready: ReadyChange::Keep };
+        let changes = Changes { job: Some(change), lease: LeaseChange::Delete, ..Changes::default() };
         let append =
             Append { n: Some(self.n), request: Some(Digest::of(b"end")), ..self.append_of(records, changes) };
         self.advance(&append);
@@ -290,7 +290,10 @@ impl Holder {
         let cause =
             Cause::Recovered { previous: self.run, interruption: Interruption::WorkerLost, attempt: 2 };
         let ready = ReadyChange::Insert { cause, not_before: None };
-        self.append_of(records, Changes { job: Some(change), lease: LeaseChange::Delete, ready })
+        self.append_of(
+            records,
+            Changes { job: Some(change), lease: LeaseChange::Delete, ready, ..Changes::default() },
+        )
     }
 
     /// The settlement by somebody else where the child is not known to be gone: the lease stays, released.
@@ -308,7 +311,7 @@ impl Holder {
         };
         self.append_of(
             records,
-            Changes { job: Some(change), lease: LeaseChange::Release, ready: ReadyChange::Keep },
+            Changes { job: Some(change), lease: LeaseChange::Release, ..Changes::default() },
         )
     }
 

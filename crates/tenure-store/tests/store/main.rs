@@ -27,3 +27,4 @@ mod term;
 mod testimony;
 mod timeline;
 mod token;
+mod wait;

@@ -30,7 +30,8 @@ const HOT: [Expected; 13] = [
             '{1}', '{2}', '{0}', '{null}', '{null}', '{t}', '{succeeded}', '{null}', '{null}', '{null}', '{null}', '{null}',
             '{null}', '{5}', '{00}', '{0}', '{default}', '{JOB}', '{4}', '{1}', '{1}',
             '{note}', '{1}', '{00}', '{now}', '{00}', '{00}', '{null}', '{null}', '{0}', '{default}', '{JOB}', '{4}', '{1}',
-            '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}', 10000, '{null}', '{null}', '{null}', '{null}', '{1}', '{1}', '{1}', '{1}', '{null}'",
+            '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}', 10000, '{null}', '{null}', '{null}', '{null}', '{1}', '{1}', '{1}', '{1}', '{null}',
+            '{0}', '{default}', '{JOB}', '{null}'",
         indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey", "effects_pkey", "sessions_pkey"],
     },
     Expected {

@@ -276,6 +276,11 @@ impl Replay<'_> {
                 job.unwinding.clone_from(&self.unwinding);
             }
             RecordKind::CancelRequested { .. } => job.cancel_requested_by_draft = Some(0),
+            RecordKind::Suspended { wait } => {
+                job.state = Some(State::Suspended);
+                changes.wait = Some(wait.clone());
+                changes.lease = self.give_up_lease();
+            }
             RecordKind::JobConcluded { outcome, reason, .. } => {
                 job.state = Some(*outcome);
                 job.reason = Some(reason.clone().unwrap_or_default());

@@ -159,7 +159,7 @@ impl Story {
         let job = JobChange { state: Some(State::Ready), losses: Some(1), ..JobChange::default() };
         let cause = Cause::Recovered { previous, interruption, attempt: 2 };
         let ready = ReadyChange::Insert { cause, not_before: None };
-        let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready };
+        let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready, ..Changes::default() };
         let drafts = vec![Draft::bare(gone), Draft::bare(interrupted)];
         self.append(self.epoch.next(), drafts, changes, false).await;
     }
@@ -172,7 +172,7 @@ impl Story {
             output_chunks: Some(0),
         });
         let job = JobChange { state: Some(State::Succeeded), concluded: true, ..JobChange::default() };
-        let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ready: ReadyChange::Keep };
+        let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ..Changes::default() };
         self.append(self.epoch, vec![concluded], changes, true).await;
     }
 

@@ -9,6 +9,7 @@ use tenure_core::{
     record::{Phase, ValueRef},
     run_ref::RunRef,
     settlement::RunEnd,
+    wait::Wait,
 };
 use tenure_proto::v1;
 use tracing::{error, warn};
@@ -100,7 +101,7 @@ pub(super) async fn conclude_run(
     unasked: UnaskedKeys,
 ) -> Conclusion {
     let outcome = &supervised.outcome;
-    let (end, result) = match judge_end(&outcome.end, supervised.asked) {
+    let (end, result) = match judge_end(&outcome.end, supervised.asked, supervised.wait.as_ref()) {
         RunEnd::ExitCode(0) => take_result(execution, prepared).await,
         end => (end, None),
     };
@@ -108,7 +109,10 @@ pub(super) async fn conclude_run(
 }
 
 /// What ended the run. A notice is not looked at here: it is named where the end is reported, because it may still come.
-fn judge_end(end: &ProcessEnd, asked: Option<Asked>) -> RunEnd {
+fn judge_end(end: &ProcessEnd, asked: Option<Asked>, wait: Option<&Wait>) -> RunEnd {
+    if let (Some(Asked::Wait), Some(wait), true) = (asked, wait, !matches!(end, ProcessEnd::ContactLost)) {
+        return RunEnd::Waiting(wait.clone());
+    }
     match (end, asked) {
         (ProcessEnd::NotStarted { reason }, _) => RunEnd::NotStarted { reason: reason.clone() },
         (_, Some(Asked::Drain | Asked::LocalDeadline | Asked::Fenced)) | (ProcessEnd::ContactLost, _) => {

@@ -65,6 +65,7 @@ fn describe_end(end: &RunEnd) -> (&'static str, Option<String>) {
         RunEnd::NotStarted { reason } => ("not_started", Some(reason.clone())),
         RunEnd::HandlerFailed { error, .. } => ("handler_failed", Some(error.clone())),
         RunEnd::DeadlineReached => ("deadline", Some("the session's deadline is reached".to_owned())),
+        RunEnd::Waiting(_) => ("waiting", None),
         RunEnd::Unwound => ("unwound", None),
         RunEnd::UndoFailed { key, error } => ("undo_failed", Some(format!("{key}: {error}"))),
         RunEnd::ContactLost => ("contact_lost", Some("its worker could not go on with it".to_owned())),
@@ -75,11 +76,14 @@ fn describe_end(end: &RunEnd) -> (&'static str, Option<String>) {
 mod tests {
     use std::{fs, path::Path};
 
+    use tenure_core::wait::Wait;
+
     use super::*;
 
     /// Every way to end, once.
     fn every_end() -> Vec<RunEnd> {
         let (reason, error) = ("no such program".to_owned(), "no route".to_owned());
+        let wait = Wait { name: "#1".parse().unwrap(), until: jiff::Timestamp::MAX, jobs: Vec::new() };
         vec![
             RunEnd::ExitCode(0),
             RunEnd::Signal(9),
@@ -89,6 +93,7 @@ mod tests {
             RunEnd::NotStarted { reason },
             RunEnd::HandlerFailed { error, is_final: false },
             RunEnd::DeadlineReached,
+            RunEnd::Waiting(wait),
             RunEnd::ContactLost,
         ]
     }

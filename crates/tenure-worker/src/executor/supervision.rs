@@ -1,8 +1,10 @@
-//! A living process and everything that may end it from outside: a cancel, a lost run, the local deadline, a drain. Its
+//! A living process and everything that may end it from outside: a wait that it announced itself, a cancel, a lost run, the local deadline, a drain. Its
 //! own limits are the runner's business. The first thing that asks for its end is remembered; later ones may only hurry.
 
 use std::time::Duration;
 
+use tenure_core::wait::Wait;
+use tokio::sync::watch;
 use tracing::info;
 
 use super::{Execution, Forwarding};
@@ -19,6 +21,8 @@ use crate::{
 pub(super) enum Asked {
     /// A notice in the job's journal.
     Notice,
+    /// A wait that the run announced.
+    Wait,
     /// The worker leaves.
     Drain,
     /// The worker has not been heard for too long.
@@ -32,6 +36,8 @@ pub(super) enum Asked {
 pub(super) struct Supervised {
     pub(super) outcome: ProcessOutcome,
     pub(super) asked: Option<Asked>,
+    /// The wait that was announced.
+    pub(super) wait: Option<Wait>,
 }
 
 /// What keeps a child from being started now. Between the grant and this the run may have waited for the host's files,
@@ -57,6 +63,7 @@ pub(super) async fn supervise_process(
     process: &mut RunningProcess,
     forwarding: &Forwarding,
     stop_grace: Duration,
+    mut waits: watch::Receiver<Option<Wait>>,
 ) -> Supervised {
     let mut supervisor = Supervisor {
         handle: process.handle(),
@@ -75,7 +82,10 @@ pub(super) async fn supervise_process(
         let ask_at = deadline.borrow().minus(supervisor.margin);
         let phase = *drain.borrow();
         tokio::select! {
-            outcome = process.wait() => return Supervised { outcome, asked: supervisor.asked },
+            outcome = process.wait() => {
+                return Supervised { outcome, asked: supervisor.asked, wait: waits.borrow().clone() };
+            }
+            Ok(()) = waits.changed() => supervisor.suspend(),
             Ok(()) = orders.changed() => {
                 let standing = orders.borrow_and_update().clone();
                 supervisor.obey(&standing, forwarding);
@@ -108,6 +118,14 @@ impl Supervisor {
         } else if let Some(notice) = &standing.notice {
             info!(seq = notice.seq.0, kind = %notice.kind, "a notice stands: the child is asked to end");
             self.asked = self.asked.or(Some(Asked::Notice));
+            self.handle.stop(self.stop_grace, StopCause::Asked);
+        }
+    }
+
+    fn suspend(&mut self) {
+        if self.asked.is_none() {
+            info!("the run announced a wait: its child is asked to end");
+            self.asked = Some(Asked::Wait);
             self.handle.stop(self.stop_grace, StopCause::Asked);
         }
     }

@@ -10,6 +10,7 @@ use tenure_core::{
     reason::Reason,
     record::Phase,
     refusal::Refusal,
+    wait::Wait,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,8 @@ pub(crate) struct RunStanding {
     pub(crate) redactor: Redactor,
     /// Cancelled once the run is over.
     pub(crate) over: CancellationToken,
+    /// The wait that ends the run.
+    announced: watch::Sender<Option<Wait>>,
     /// Known a moment after the socket.
     process: OnceLock<ProcessHandle>,
     /// Of a handler alone.
@@ -58,7 +61,8 @@ impl RunStanding {
         redactor: Redactor,
     ) -> Self {
         let (over, process) = (CancellationToken::new(), OnceLock::new());
-        Self { context, term, grant, orders, redactor, over, process, handler: None }
+        let announced = watch::Sender::new(None);
+        Self { context, term, grant, orders, redactor, over, announced, process, handler: None }
     }
 
     /// The same of a run whose work is a handler, which begins nothing more once `ending` is cancelled or the session's
@@ -104,10 +108,27 @@ impl RunStanding {
         Ok(())
     }
 
+    /// Hears of the wait that ends the run.
+    pub(crate) fn watch_announced(&self) -> watch::Receiver<Option<Wait>> {
+        self.announced.subscribe()
+    }
+
+    /// Announces a wait: the run ends for it, and begins nothing more. The first stands.
+    pub(crate) fn announce_wait(&self, wait: Wait) {
+        self.announced.send_if_modified(|announced| {
+            let is_first = announced.is_none();
+            announced.get_or_insert(wait);
+            is_first
+        });
+    }
+
     /// Refuses where nothing more may be begun: the run was asked to end, by whatever it was. What was begun may still say
     /// how it ended.
     pub(crate) fn ensure_beginning(&self) -> Result<(), Refusal> {
         self.ensure_speaking()?;
+        if self.announced.borrow().is_some() {
+            return Err(self.ending_refusal());
+        }
         if self.process.get().is_some_and(ProcessHandle::is_asked_to_end) {
             return Err(self.ending_refusal());
         }

@@ -76,7 +76,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 37] = [
+const ROWS: [Row; 38] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -172,6 +172,7 @@ const ROWS: [Row; 37] = [
         Given,
         AsUnknown(Reason::Fenced),
     ),
+    row("tenure.v1.WorkerService/AskWait", Bearer(Work), ask_wait, Given, AsUnknown(Reason::Fenced)),
     row(
         "tenure.v1.WorkerService/ReadInput",
         Bearer(Work),
@@ -335,6 +336,13 @@ fn read_steps(things: &Things) -> Vec<u8> {
 fn read_step_to_undo(things: &Things) -> Vec<u8> {
     let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
     v1::ReadStepToUndoRequest { run, secret, keys: Vec::new() }.encode_to_vec()
+}
+
+fn ask_wait(things: &Things) -> Vec<u8> {
+    let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
+    let after = prost_types::Duration { seconds: 60, nanos: 0 };
+    let until = Some(v1::WaitUntil { when: Some(v1::wait_until::When::After(after)) });
+    v1::AskWaitRequest { run, secret, name: "#1".into(), until }.encode_to_vec()
 }
 
 fn read_input(things: &Things) -> Vec<u8> {

@@ -151,7 +151,15 @@ fn every_scope_but_that_of_workers_goes_without_a_certificate() {
         .iter()
         .filter(|(_, access)| matches!(access, tenure_core::credential::Access::Fleet(Scope::Work)))
         .map(|(method, _)| *method);
-    let expected =
-        ["RegisterWorker", "Attach", "ReadEffect", "ReadSteps", "ReadStepToUndo", "ReadInput", "PutResult"];
+    let expected = [
+        "RegisterWorker",
+        "Attach",
+        "ReadEffect",
+        "ReadSteps",
+        "ReadStepToUndo",
+        "AskWait",
+        "ReadInput",
+        "PutResult",
+    ];
     assert!(of_workers.eq(expected.map(|method| format!("tenure.v1.WorkerService/{method}"))));
 }

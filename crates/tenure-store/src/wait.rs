@@ -1,0 +1,100 @@
+//! The waits of suspended jobs: which are due, and which stand under a deadline that is reached. It changes none of them: what
+//! takes a job out of its wait is written where the job's journal is. Neighbours: `append` writes and deletes the rows, the
+//! sweep asks.
+
+use jiff::Timestamp;
+use sqlx::query_file;
+use tenure_core::{
+    id::{JobId, Seq, Tenant},
+    limits::{OVERDUE_PAGE_JOBS, TIMERS_MAX},
+};
+use uuid::Uuid;
+
+use crate::{
+    OverduePage, Store, StoreError,
+    stored::{Reader, from_bigint, instant},
+    timestamp::Stamp,
+};
+
+/// A wait of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitKey {
+    /// Whose.
+    pub tenant: Tenant,
+    /// The job.
+    pub job: JobId,
+    /// The record that suspended it.
+    pub seq: Seq,
+}
+
+/// Waits for an instant that are due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueWaits {
+    /// The earliest of them.
+    pub due: Vec<WaitKey>,
+    /// True where as many are due as one answer names, so that more may be.
+    pub full: bool,
+    /// When the next one will be; none: there is none.
+    pub next_at: Option<Timestamp>,
+    /// The database's clock.
+    pub now: Timestamp,
+}
+
+impl Store {
+    /// Lists waits for an instant that are due, at most `limits::TIMERS_MAX`.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_due_waits(&self) -> Result<DueWaits, StoreError> {
+        let attempted = "listing waits that are due";
+        let reader = Reader(attempted);
+        let rows = query_file!("queries/waits/list_due_waits.sql", i64::from(TIMERS_MAX))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        let due = rows.into_iter().map(|row| {
+            let tenant = reader.tenant(row.tenant)?;
+            Ok(WaitKey { tenant, job: JobId(row.job), seq: Seq(from_bigint(row.seq)) })
+        });
+        let due: Vec<_> = due.collect::<Result<_, StoreError>>()?;
+        let next = sqlx::query_file_as!(NextRow, "queries/waits/find_next_wait.sql")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        let full = due.len() == TIMERS_MAX as usize;
+        Ok(DueWaits { due, full, next_at: instant(next.next_at), now: next.now.0 })
+    }
+
+    /// Looks through a page of the waits (`limits::OVERDUE_PAGE_JOBS`) for jobs whose session's deadline is reached.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list_overdue_waits(
+        &self,
+        after: Option<&(Tenant, JobId)>,
+    ) -> Result<OverduePage, StoreError> {
+        let attempted = "listing waits under a deadline that is reached";
+        let (tenant, job) = after.map_or(("", Uuid::nil()), |(tenant, job)| (tenant.as_str(), job.0));
+        let rows =
+            query_file!("queries/waits/list_overdue_waits.sql", tenant, job, i64::from(OVERDUE_PAGE_JOBS))
+                .fetch_all(&self.pool)
+                .await
+                .map_err(StoreError::while_doing(attempted))?;
+        let full = rows.len() == OVERDUE_PAGE_JOBS as usize;
+        let (mut wanted, mut last) = (Vec::new(), None);
+        for row in rows {
+            let key = (Reader(attempted).tenant(row.tenant)?, JobId(row.job));
+            last = Some(key.clone());
+            if row.overdue == Some(true) {
+                wanted.push(key);
+            }
+        }
+        let overdue = self.read_readable_facts(&wanted).await?;
+        Ok(OverduePage { overdue, next: last.filter(|_| full) })
+    }
+}
+
+struct NextRow {
+    next_at: Option<Stamp>,
+    now: Stamp,
+}
