@@ -152,6 +152,7 @@ impl Store {
     }
 
     /// Sends the statement; returns the numbers of the groups that it admitted.
+    #[expect(clippy::too_many_lines, reason = "one statement, whose arguments stand one to a line")]
     async fn write_groups(&self, batch: &[Append], groups: &[Group]) -> Result<Vec<usize>, StoreError> {
         let job = JobColumns::of(batch, groups);
         let record = RecordColumns::of(batch, groups);
