@@ -73,7 +73,7 @@ async fn a_wait_that_was_woken_is_answered_at_once_and_others_of_the_job_are_not
     let job = fleet.submit("plain").await;
     let grant = worker.hear_grant().await;
     let wait = announce(&fleet, &grant, "#1", 1).await;
-    let until = wait.until.clone();
+    let until = wait.until;
     suspend(&mut worker, &grant, wait).await;
     worker.want(1).await;
     let next = worker.hear_grant().await;
