@@ -73,11 +73,11 @@ SELECT
             SELECT b.digest FROM bundles AS b WHERE b.tenant = r.tenant AND b.digest = r.bundle
         ) IS NULL
     ) AS "unheld_bundle?",
-    w.seq AS "wait_seq?",
-    w.name AS "wait_name?",
-    w.until AS "wait_until?: _",
-    w.jobs AS "wait_jobs?",
-    w.left_open AS "wait_left?",
+    v.seq AS "wait_seq?",
+    v.name AS "wait_name?",
+    v.until AS "wait_until?: _",
+    v.jobs AS "wait_jobs?",
+    v.left_open AS "wait_left?",
     (SELECT r.kind FROM journal AS r WHERE r.tenant = f.tenant AND r.job = f.job AND r.seq = 2)
         IS NOT DISTINCT FROM 'plan_frozen' AS "plan_frozen!",
     e.effects AS "effects?",
@@ -129,7 +129,7 @@ LEFT JOIN LATERAL (
     FROM waits AS r
     WHERE f.state = 'suspended' AND r.tenant = a.tenant AND r.job = a.job
     LIMIT 1
-) AS w ON true
+) AS v ON true
 CROSS JOIN LATERAL (
     SELECT
         CASE WHEN count(m.key) > 0 THEN jsonb_build_object(
