@@ -83,7 +83,7 @@ impl Cause {
     #[must_use]
     pub const fn price(&self) -> Price {
         match self {
-            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } => {
+            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } | Self::Woken { .. } => {
                 Price { counts: true, checks_money: true }
             }
             Self::Unwinding { .. } => Price { counts: false, checks_money: false },

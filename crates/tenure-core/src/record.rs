@@ -597,6 +597,8 @@ impl RecordKind {
             | Self::GroupSettled { .. }
             | Self::Reopened { .. }
             | Self::Resumed { .. }
+            | Self::Suspended { .. }
+            | Self::Woken { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }
