@@ -63,6 +63,8 @@ fn every_kind() -> Vec<Draft> {
         ]
         .map(Draft::bare),
     );
+    drafts.extend(kinds_about_effects());
+    drafts.extend(kinds_about_quarantine());
     drafts.push(Draft::with_value(salted("done"), |result| RecordKind::JobConcluded {
         outcome: State::Failed,
         reason: Some("execution".to_owned()),
@@ -70,6 +72,95 @@ fn every_kind() -> Vec<Draft> {
         output_chunks: Some(7),
     }));
     drafts
+}
+
+/// The life of an effect with everything that can become of it, a group of effects, and undoing.
+fn kinds_about_effects() -> Vec<Draft> {
+    let push = || "git/push".parse::<EffectKey>().unwrap();
+    let settled = |outcome, invariant: Option<&str>| RecordKind::GroupSettled {
+        name: "order 7".parse().unwrap(),
+        outcome,
+        members: vec![push()],
+        invariant: invariant.map(str::to_owned),
+    };
+    vec![
+        Draft::bare(RecordKind::GroupOpened { name: "order 7".parse().unwrap() }),
+        Draft {
+            request: Some(Digest::of(b"git push")),
+            ..Draft::with_value(salted("git push"), |request| RecordKind::EffectStarted {
+                key: push(),
+                attempt: 1,
+                recovery: EffectRecovery::Probe,
+                mutates: true,
+                tool: "git".to_owned(),
+                compensation: Compensation::Undo,
+                request,
+            })
+        },
+        Draft::with_value(salted("abc123"), |output| RecordKind::EffectDone {
+            key: push(),
+            attempt: 1,
+            output,
+            truncated: true,
+        }),
+        Draft::with_value(salted("no route"), |error| RecordKind::EffectFailed {
+            key: push(),
+            attempt: 2,
+            disposition: Disposition::InDoubt,
+            exit_code: Some(128),
+            error,
+        }),
+        Draft::with_value(salted("abc123"), |value| RecordKind::EffectReconciled {
+            key: push(),
+            attempt: 2,
+            verdict: Disposition::Landed,
+            by: person(),
+            value: Some(value),
+        }),
+        Draft::bare(RecordKind::EffectsUnasked { keys: vec![push()], count: 7 }),
+        Draft::bare(settled(GroupOutcome::Committed, None)),
+        Draft::bare(settled(GroupOutcome::Reversed, Some("the order still stands"))),
+        Draft::bare(RecordKind::UnwindStarted {
+            instead_of: State::Failed,
+            reason: Some("execution".to_owned()),
+            detail: Some("it exited with 65".to_owned()),
+            steps: 3,
+        }),
+    ]
+}
+
+/// A job that is set aside, and what a person does about it and about any other.
+fn kinds_about_quarantine() -> Vec<Draft> {
+    let why = || "asked the remote".to_owned();
+    let changed = ChangedDeclaration {
+        what: HeldTo::Bundle,
+        admitted: Digest::of(b"admitted"),
+        present: Some(Digest::of(b"present")),
+    };
+    let kinds = [
+        RecordKind::QuarantineDecided {
+            effects: vec![EffectRef { key: "git/push".parse().unwrap(), attempt: 2 }],
+            count: 1,
+            instead_of: State::Failed,
+            reason: Some("execution".to_owned()),
+            changed: Some(changed),
+        },
+        RecordKind::Reopened {
+            by: person(),
+            why: why(),
+            declaration: Some(Digest::of(b"present")),
+            bundle: Some(Digest::of(b"bundle")),
+        },
+        RecordKind::Resumed { by: person(), why: why() },
+        RecordKind::OperatorActed {
+            verb: "erase".to_owned(),
+            by: person(),
+            why: why(),
+            erased: Some(ErasedPart::Output),
+        },
+        RecordKind::AbandonRequested { by: person(), why: why() },
+    ];
+    kinds.map(Draft::bare).into()
 }
 
 #[test]
