@@ -1,6 +1,6 @@
 //! Strict replay of a handler: what its journal says it asked for, in order, and whether a program asks for the same. Steps and
-//! effects are answered from the record; nothing is performed and nothing is written. The first thing that differs is the
-//! end: what came after it would differ for that reason. Neighbours: the SDK runs the handler against it, `record` has what is read.
+//! effects are answered from the record, and what a group of effects decided is decided; nothing is performed and nothing is
+//! written. The first thing that differs is the end: what came after it would differ for that reason. Neighbours: the SDK runs the handler against it, `record` has what is read.
 //!
 //! ```text
 //!   journal ──▶ Script: add up · pay/7 · write the label        handler asks: add up ─▶ its recorded output
@@ -15,7 +15,7 @@ use crate::{
     effect::{Disposition, EffectKey, EffectRequest},
     id::Seq,
     job::State,
-    record::{Phase, Record, RecordKind},
+    record::{GroupOutcome, Phase, Record, RecordKind},
     step::StepName,
 };
 
@@ -75,6 +75,19 @@ pub enum Asked {
     Step(StepName),
     /// An effect, and the command or payload that it is announced with.
     Effect(EffectKey, Vec<String>),
+    /// A group of effects, to be opened.
+    Group(StepName),
+    /// Whether an invariant of a group holds; the handler says whether it does now.
+    Invariant {
+        /// The group.
+        group: StepName,
+        /// The invariant, in the handler's words.
+        words: String,
+        /// What the handler says.
+        holds: bool,
+    },
+    /// A group, to be committed.
+    Commit(StepName),
 }
 
 /// What a handler is answered.
@@ -93,6 +106,8 @@ pub enum Told {
         /// The end of what was said about it.
         error: String,
     },
+    /// The group is reversed.
+    Reversed,
     /// The replay goes no further.
     Over,
 }
@@ -160,6 +175,9 @@ struct Item {
 enum What {
     Step(StepName),
     Effect(EffectKey),
+    Group(StepName),
+    /// What a group decided.
+    Decision(StepName),
 }
 
 #[derive(Debug, Clone)]
@@ -172,6 +190,8 @@ enum Outcome {
         disposition: Disposition,
         error: String,
     },
+    /// A group: because of this invariant.
+    Reversed(String),
 }
 
 impl fmt::Display for What {
@@ -179,6 +199,8 @@ impl fmt::Display for What {
         match self {
             Self::Step(name) => write!(f, "the step {:?}", name.as_str()),
             Self::Effect(key) => write!(f, "the effect {:?}", key.as_str()),
+            Self::Group(name) => write!(f, "the group {:?}", name.as_str()),
+            Self::Decision(name) => write!(f, "the decision about the group {:?}", name.as_str()),
         }
     }
 }
@@ -223,13 +245,24 @@ impl Script {
                 };
                 self.end_effect(record.seq, key, outcome);
             }
+            RecordKind::GroupOpened { name } => {
+                // Nothing is said beside it, and nothing is answered.
+                self.find_or_add(record.seq, What::Group(name.clone())).outcome =
+                    Outcome::Returned(Some(Vec::new()));
+            }
+            RecordKind::GroupSettled { name, outcome, invariant, .. } => {
+                self.find_or_add(record.seq, What::Decision(name.clone())).outcome = match outcome {
+                    GroupOutcome::Committed => Outcome::Returned(Some(Vec::new())),
+                    GroupOutcome::Reversed => Outcome::Reversed(invariant.clone().unwrap_or_default()),
+                };
+            }
             RecordKind::JobConcluded { outcome: State::Succeeded, .. } => self.result = Some(owned()),
             _ => {}
         }
     }
 
     fn find_or_add(&mut self, seq: Seq, what: What) -> &mut Item {
-        let place = self.items.iter().position(|item| item.what == what).unwrap_or(self.items.len());
+        let place = self.find(&what).unwrap_or(self.items.len());
         if place == self.items.len() {
             self.items.push(Item { seq, what, request: None, outcome: Outcome::Open });
         }
@@ -248,10 +281,11 @@ impl Script {
         let (what, request) = match asked {
             Asked::Step(name) => (What::Step(name), None),
             Asked::Effect(key, request) => (What::Effect(key), Some(request)),
+            Asked::Group(name) => (What::Group(name), None),
+            Asked::Commit(name) => (What::Decision(name), None),
+            Asked::Invariant { group, words, holds } => return self.ask_invariant(group, &words, holds),
         };
-        let Some(place) = self.items.iter().position(|item| item.what == what) else {
-            return self.meet_unknown(&what);
-        };
+        let Some(place) = self.find(&what) else { return self.meet_unknown(&what) };
         if place > self.next {
             return self.diverge_at_next(format!("asks for {what}"));
         }
@@ -266,8 +300,34 @@ impl Script {
                 handler: format!("asks for it with {request:?}"),
             });
         }
+        if let Outcome::Reversed(invariant) = &item.outcome {
+            let (seq, journal) = (Some(item.seq), format!("{what}: reversed, {invariant:?} does not hold"));
+            return self.diverge(Divergence { seq, journal, handler: "commits it".to_owned() });
+        }
         self.next = self.next.max(place + 1);
         self.answer(place, what)
+    }
+
+    /// An invariant is asked once: what was decided stands, whatever the handler says now.
+    fn ask_invariant(&mut self, group: StepName, words: &str, holds: bool) -> Told {
+        let what = What::Decision(group);
+        let held = || Told::Returned(Vec::new());
+        let Some(place) = self.find(&what) else {
+            return if holds { held() } else { self.meet_unknown(&what) };
+        };
+        if !matches!(&self.items[place].outcome, Outcome::Reversed(broken) if broken == words) {
+            return held();
+        }
+        if place > self.next {
+            return self.diverge_at_next(format!("reverses the group: {words:?} does not hold"));
+        }
+        self.next = self.next.max(place + 1);
+        self.answered += 1;
+        Told::Reversed
+    }
+
+    fn find(&self, what: &What) -> Option<usize> {
+        self.items.iter().position(|item| item.what == *what)
     }
 
     /// A failure is told where the journal goes on after it, so that the handler was told of it then, or where it is for good.
@@ -276,6 +336,7 @@ impl Script {
         let told = match &self.items[place].outcome {
             Outcome::Returned(Some(value)) => Told::Returned(value.clone()),
             Outcome::Returned(None) => Told::Erased,
+            Outcome::Reversed(_) => Told::Reversed,
             Outcome::Failed { attempt, disposition, error }
                 if went_on || *disposition == Disposition::Landed =>
             {
@@ -498,5 +559,91 @@ mod tests {
         assert_eq!(ask_step(&mut went_on, "label"), Told::Returned(b"\"7\"".to_vec()));
         let mut last = script(failure);
         assert_eq!(pay(&mut last, "pay/7"), Told::Over, "a run would perform it anew");
+    }
+    fn opened() -> Draft {
+        Draft::bare(RecordKind::GroupOpened { name: "order".parse().unwrap() })
+    }
+
+    fn settled(invariant: Option<&str>) -> Draft {
+        Draft::bare(RecordKind::GroupSettled {
+            name: "order".parse().unwrap(),
+            outcome: if invariant.is_some() { GroupOutcome::Reversed } else { GroupOutcome::Committed },
+            members: vec!["pay/7".parse().unwrap()],
+            invariant: invariant.map(str::to_owned),
+        })
+    }
+
+    fn grouped(invariant: Option<&str>) -> Vec<Draft> {
+        let paid = [effect_started("pay/7", EffectRecovery::Ask), effect_ended("pay/7", EffectOutcome::Done)];
+        [vec![opened()], paid.into(), vec![settled(invariant)], step("label", "\"7\"")].concat()
+    }
+
+    /// As far as its first invariant.
+    fn begin_group(script: &mut Script) {
+        assert_eq!(script.ask(Asked::Group("order".parse().unwrap())), Told::Returned(Vec::new()));
+        assert!(matches!(pay(script, "pay/7"), Told::Returned(_)));
+    }
+
+    fn check(script: &mut Script, words: &str, holds: bool) -> Told {
+        let (group, words) = ("order".parse().unwrap(), words.to_owned());
+        script.ask(Asked::Invariant { group, words, holds })
+    }
+
+    fn commit(script: &mut Script) -> Told {
+        script.ask(Asked::Commit("order".parse().unwrap()))
+    }
+
+    #[test]
+    fn what_a_group_decided_is_followed_whatever_the_handler_says_now() {
+        let mut committed = script(grouped(None));
+        begin_group(&mut committed);
+        assert_eq!(check(&mut committed, "it is covered", false), Told::Returned(Vec::new()));
+        assert_eq!(commit(&mut committed), Told::Returned(Vec::new()));
+        assert_eq!(ask_step(&mut committed, "label"), Told::Returned(b"\"7\"".to_vec()));
+        let report = committed.finish(None);
+        assert_eq!(report, Report { answered: 4, divergence: None, goes_on_with: None });
+        let mut reversed = script(grouped(Some("it is covered")));
+        begin_group(&mut reversed);
+        assert_eq!(check(&mut reversed, "it is open", false), Told::Returned(Vec::new()), "that one held");
+        assert_eq!(check(&mut reversed, "it is covered", true), Told::Reversed);
+        assert_eq!(ask_step(&mut reversed, "label"), Told::Returned(b"\"7\"".to_vec()));
+        assert_eq!(reversed.finish(None).divergence, None);
+    }
+
+    #[test]
+    fn a_group_that_the_journal_reversed_and_the_handler_commits_is_where_it_diverges() {
+        let mut another = script(grouped(Some("it is covered")));
+        begin_group(&mut another);
+        assert_eq!(check(&mut another, "it is paid", true), Told::Returned(Vec::new()));
+        assert_eq!(commit(&mut another), Told::Over);
+        assert_eq!(
+            diverged(another.finish(None)),
+            "at record 7 the journal has the decision about the group \"order\": reversed, \"it is covered\" does not hold, \
+             and the handler commits it"
+        );
+        let mut ungrouped = script(grouped(None));
+        assert_eq!(pay(&mut ungrouped, "pay/7"), Told::Over);
+        assert!(diverged(ungrouped.finish(None)).starts_with("at record 4 the journal has the group"));
+        let mut hasty = script(grouped(Some("it is covered")));
+        hasty.ask(Asked::Group("order".parse().unwrap()));
+        assert_eq!(check(&mut hasty, "it is covered", false), Told::Over);
+        assert!(diverged(hasty.finish(None)).starts_with("at record 5 the journal has the effect \"pay/7\""));
+    }
+
+    #[test]
+    fn a_group_that_nothing_was_decided_about_is_where_a_run_would_go_on() {
+        let undecided = || script(grouped(None).drain(..3).collect());
+        for decide in [commit as fn(&mut Script) -> Told, |script| check(script, "it is covered", false)] {
+            let mut open = undecided();
+            begin_group(&mut open);
+            assert_eq!(check(&mut open, "it is open", true), Told::Returned(Vec::new()));
+            assert_eq!(decide(&mut open), Told::Over);
+            let report = open.finish(None);
+            let goes_on_with = report.goes_on_with.as_deref();
+            assert_eq!(
+                (report.divergence, goes_on_with),
+                (None, Some("the decision about the group \"order\""))
+            );
+        }
     }
 }

@@ -12,6 +12,7 @@ use tenure_core::{
     reason::Reason,
     record::Phase,
     refusal::Refusal,
+    replay::{Asked, Told},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -328,6 +329,14 @@ impl RunContext {
     /// The direction in which it works.
     pub(super) fn phase(&self) -> Phase {
         self.inner.grant.phase
+    }
+
+    /// What the journal that it is replayed against says; none: it is a run.
+    pub(super) async fn ask_replay(&self, asked: Asked) -> Option<Told> {
+        match self.world() {
+            World::Live { .. } => None,
+            World::Replayed(replay) => Some(replay.ask(asked).await),
+        }
     }
 
     /// Where its effects are performed: not in a replay, which performs and undoes nothing.

@@ -469,7 +469,8 @@ async fn read_replayed<T: DeserializeOwned>(
                 EffectHasFailed { attempt, disposition, error, read_back: true, ..Default::default() };
             Err(explain_failure(given, failed))
         }
-        Recorded::Over => std::future::pending().await,
+        // An effect is not what is reversed; what reverses it is another.
+        Recorded::Reversed | Recorded::Over => std::future::pending().await,
     }
 }
 

@@ -11,6 +11,7 @@ use std::{fmt, pin::Pin};
 use serde::{Serialize, de::DeserializeOwned};
 use tenure_core::{
     limits::GROUP_MEMBERS_MAX,
+    replay::{Asked, Told},
     step::{InvalidStepName, StepName},
 };
 use tenure_proto::v1::{NewGroupOpened, NewGroupSettled, new_record::Kind};
@@ -88,23 +89,17 @@ impl<'a> Group<'a> {
     /// Opens it, or goes on with what an earlier run decided.
     pub(super) async fn open(run: &'a RunContext, given: &str) -> Result<Self, HandlerError> {
         let name: StepName = given.parse().map_err(|error| final_error(GroupError::Name(error)))?;
-        // A replay asks for every member again, and compares them; what was decided follows from what they returned.
+        // A replay asks for every member again, as the run did that decided, and is told there what that decided.
         let World::Live { steps, .. } = run.world() else {
-            return Ok(Self {
-                run,
-                name,
-                members: Vec::new(),
-                put_off: Vec::new(),
-                is_committed: false,
-                broken: None,
-            });
+            run.ask_replay(Asked::Group(name.clone())).await;
+            return Ok(Self::empty(run, name, false));
         };
         if !steps.take_group(&name) {
             return Err(final_error(GroupError::OpenedTwice { group: given.to_owned() }));
         }
         let settled = steps.find_group(&name).await?;
         let is_committed = settled.as_ref().is_some_and(|settled| !settled.reversed);
-        let group = Self { run, name, members: Vec::new(), put_off: Vec::new(), is_committed, broken: None };
+        let group = Self::empty(run, name, is_committed);
         match settled {
             Some(settled) if settled.reversed => {
                 undo_keys(run, settled.members).await?;
@@ -117,6 +112,10 @@ impl<'a> Group<'a> {
                 Ok(group)
             }
         }
+    }
+
+    const fn empty(run: &'a RunContext, name: StepName, is_committed: bool) -> Self {
+        Self { run, name, members: Vec::new(), put_off: Vec::new(), is_committed, broken: None }
     }
 
     /// Performs a member that can be reversed, as [`Effect::perform`] does. It is declared with [`Effect::undo`] or
@@ -170,7 +169,7 @@ impl<'a> Group<'a> {
     /// while it was reversed, which the next run tries again.
     pub async fn check(&mut self, invariant: &str, holds: bool) -> Result<(), HandlerError> {
         self.ensure_whole()?;
-        if holds || self.is_committed {
+        if self.is_upheld(invariant, holds).await {
             return Ok(());
         }
         // Whatever the handler makes of the error, the group is not decided a second time, nor anything sent.
@@ -181,6 +180,18 @@ impl<'a> Group<'a> {
             undo_keys(self.run, self.members.clone()).await?;
         }
         Err(self.reversed(invariant.to_owned()))
+    }
+
+    /// Whether the group goes on after this invariant. In a replay what was decided stands, as it does in a run. Nobody else looks
+    /// at the group meanwhile, as in [`Self::settle`].
+    async fn is_upheld(&mut self, invariant: &str, holds: bool) -> bool {
+        match self.run.world() {
+            World::Live { .. } => holds || self.is_committed,
+            World::Replayed(_) => {
+                let (group, words) = (self.name.clone(), invariant.to_owned());
+                self.run.ask_replay(Asked::Invariant { group, words, holds }).await != Some(Told::Reversed)
+            }
+        }
     }
 
     /// Commits the group: no invariant is asked any more, and what was put off is performed in its order.
@@ -208,8 +219,11 @@ impl<'a> Group<'a> {
             members: self.members.clone(),
             invariant: invariant.unwrap_or_default().to_owned(),
         };
-        if let World::Live { steps, .. } = self.run.world() {
-            steps.begin_with(Kind::GroupSettled(settled)).await?;
+        match self.run.world() {
+            World::Live { steps, .. } => steps.begin_with(Kind::GroupSettled(settled)).await?,
+            World::Replayed(_) => {
+                self.run.ask_replay(Asked::Commit(self.name.clone())).await;
+            }
         }
         Ok(())
     }
