@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 
 use tempfile::TempDir;
-use tenure_client::{Client, submission::Submission};
+use tenure_client::Client;
 use tenure_core::job::State;
 use tenure_store::{Store, StoreOptions};
 use tenure_testkit::{FaultyStore, Occasion, StoreFault, TestDatabase, Witnesses};
 
 use crate::{
-    scene::{PATIENCE, Scene, Stage, declare},
+    scene::{PATIENCE, Scene, Stage, declare, submit},
     shape::{Shape, find},
 };
 
@@ -43,8 +43,7 @@ impl Hazard {
 
     /// Runs one job to where it comes to rest.
     async fn run(&self) -> State {
-        let submission = Submission { agent: self.shape.name.to_owned(), ..Submission::default() };
-        let job = self.client.submit_job(submission).await.unwrap().job_id;
+        let job = submit(&self.client, self.shape).await;
         self.client.wait_for_conclusion(&job.to_string(), Some(PATIENCE)).await.unwrap().state
     }
 
@@ -98,6 +97,9 @@ async fn faulty_store_at_each_kind_of_record_doubles_and_loses_nothing() {
     for (name, kinds) in [
         ("mixture", &["note", "step_started", "step_finished", "effect_failed", "job_concluded"][..]),
         ("probes", &["effect_started", "effect_reconciled", "effect_done"][..]),
+        ("grouped", &["group_opened", "group_settled"][..]),
+        // The result is in the blob store by then, and the record that names it is what fails.
+        ("large", &["job_concluded"][..]),
     ] {
         let hazard = Hazard::start(name).await;
         for kind in kinds {
@@ -110,7 +112,7 @@ async fn faulty_store_at_each_kind_of_record_doubles_and_loses_nothing() {
         }
         hazard.judge().await;
     }
-    assert_eq!(met.len(), 8);
+    assert_eq!(met.len(), 10);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -270,3 +270,43 @@ pub(crate) fn fail_for_good(world: World) -> HandlerWorker {
     });
     worker.compensation("post undone", move |call: UndoCall, (): ()| post_undone(undoing.clone(), call))
 }
+
+/// Effects of which nobody knows whether they happened until a person says so: one landed, one did not happen.
+pub(crate) fn leave_to_a_person(world: World) -> HandlerWorker {
+    Worker::agent("answered", "1", move |run: RunContext, (): ()| {
+        let world = world.clone();
+        async move {
+            let (world, run) = (&world, &run);
+            step(run, "prepare", 1).await?;
+            for (key, lands) in [("landed", true), ("absent", false)] {
+                let work = async |_: EffectCall| {
+                    let is_first = world.count(run, key) == 1;
+                    if lands || !is_first {
+                        world.post_unkeyed(run, key).await?;
+                    }
+                    if is_first { Err(HandlerError::new("no answer")) } else { Ok(0) }
+                };
+                let _: u64 = run.effect(key).ask().no_undo().perform(work).await?;
+                run.note(format!("{key} is settled")).await?;
+            }
+            Ok::<_, HandlerError>(())
+        }
+    })
+}
+
+/// A first run that fails for good, and a second that goes on.
+pub(crate) fn fail_for_good_once(world: World) -> HandlerWorker {
+    Worker::agent("resumed", "1", move |run: RunContext, (): ()| {
+        let world = world.clone();
+        async move {
+            step(&run, "prepare", 1).await?;
+            world.post_once(&run, "first").await?;
+            if run.run().0 == 1 {
+                return Err(HandlerError::new("the bucket is missing").into_final());
+            }
+            world.post_asking(&run, "second").await?;
+            run.note("gone on").await?;
+            world.post_probed(&run, "third").await
+        }
+    })
+}

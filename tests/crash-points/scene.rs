@@ -11,25 +11,33 @@ use std::{
 
 use sqlx::PgPool;
 use tempfile::TempDir;
-use tenure_client::{Client, blobs::LargeValue, submission::Submission};
+use tenure_client::{Client, acts::Answer, blobs::LargeValue, submission::Submission};
 use tenure_coordinator::{BlobLocation, Coordinator, CoordinatorOptions, RunningCoordinator};
 use tenure_core::{
     fleet::read_fleet,
-    id::{JobId, Tenant},
+    id::{JobId, Seq, Tenant},
+    job::State,
     limits::POLL_INTERVAL_MIN,
     principal::Principal,
+    reason::Reason,
 };
-use tenure_store::{NewDeclaration, Store, StoreOptions};
-use tenure_testkit::{CrashPoint, Entry, Ledger, LedgerClient, TestDatabase, crash_points};
+use tenure_store::{NewDeclaration, Store, StoreOptions, StoredRecord};
+use tenure_testkit::{CrashPoint, Entry, Ledger, LedgerClient, RebuiltJob, TestDatabase, crash_points};
 use tenure_worker::{RunningWorker, Worker, WorkerOptions};
 use uuid::Uuid;
 
-use crate::{handlers::World, shape::Shape};
+use crate::{
+    handlers::World,
+    shape::{Person, Shape},
+};
 
 /// Longer than anything here takes on a busy machine; no test asserts how long something took.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How often somebody looks whether a job is to be cancelled.
+/// Records that a journal has at most.
+const PAGE: u32 = 500;
+
+/// How often somebody looks at a job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a part may take to end; what is not over then is cut off, and nobody waits for it any more.
@@ -58,6 +66,18 @@ impl Stage {
 
     pub(crate) fn client(&self) -> LedgerClient {
         LedgerClient::new(&self.ledger.url(), PATIENCE)
+    }
+
+    /// Writes a file beside it.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// What was really done.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.ledger.entries().unwrap()
     }
 
     /// Starts the fleet on a database.
@@ -91,24 +111,74 @@ impl Scene {
         Client::connect(&[format!("http://{}", self.coordinator.local_addr())]).unwrap()
     }
 
-    /// Where the job's shape is one that is cancelled: cancels it once its living run has left a note, and never returns.
+    /// Acts as the person of the job's shape does, and never returns.
     pub(crate) async fn act_upon(&self, shape: &Shape, pool: &PgPool) -> Infallible {
         let client = self.client();
-        while shape.is_cancelled() {
-            let noted: Option<(Uuid,)> = sqlx::query_as(
-                "SELECT l.job FROM leases l JOIN journal h ON h.tenant = l.tenant AND h.job = l.job
-                 WHERE l.released_at IS NULL AND h.epoch = l.epoch AND h.kind = 'note'",
-            )
-            .fetch_optional(pool)
-            .await
-            .unwrap();
-            if let Some((job,)) = noted {
-                // Asked again it is told that it was asked before; or the job is over meanwhile.
-                let _ = client.cancel_job(&job.to_string(), "it waits").await;
+        loop {
+            match shape.person {
+                Person::Nobody => std::future::pending().await,
+                Person::Cancels => cancel_noted(&client, pool).await,
+                Person::HasItGoOn => self.go_on(&client, shape, pool).await,
             }
             wait_a_moment().await;
         }
-        std::future::pending().await
+    }
+
+    /// Where the job waits for a person: answers what is in doubt about it, and has it go on. What was done meanwhile is refused.
+    async fn go_on(&self, client: &Client, shape: &Shape, pool: &PgPool) {
+        let Some((job, state)) = read_first_job(pool).await else { return };
+        let name = job.to_string();
+        match state {
+            State::Quarantined => {
+                let Ok(undecided) = client.list_undecided(&name, 0, None).await else { return };
+                for effect in undecided.effects {
+                    let text = format!("{name} {}", effect.key);
+                    let entries = self.ledger.entries().unwrap();
+                    let answer = match entries.iter().find(|entry| entry.text == text) {
+                        Some(entry) => Answer::Done(entry.number.to_string().into()),
+                        None => Answer::NotDone,
+                    };
+                    let _ =
+                        client.reconcile_effect(&name, effect.key.as_str(), answer, "asked the ledger").await;
+                }
+                let _ = client.reopen_job(&name, "all is answered", None).await;
+            }
+            State::Failed if shape.ends != State::Failed => {
+                let _ = client.resume_job(&name, "it can go on now").await;
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until a job that never started has come to rest, and tells how whoever wants it to go on is refused.
+    pub(crate) async fn read_refusal_to_go_on(&self, job: &RebuiltJob) -> String {
+        let (client, name) = (self.client(), job.job.to_string());
+        let refused = match job.wait_for_rest(PATIENCE).await.unwrap() {
+            State::Failed => client.resume_job(&name, "it can go on now").await,
+            _ => client.reopen_job(&name, "all is answered", None).await,
+        };
+        let error = refused.unwrap_err();
+        assert_eq!(error.reason(), Reason::PlanMissing, "{error}");
+        error.to_string()
+    }
+
+    /// Waits until the job has come to rest.
+    pub(crate) async fn wait_for_rest(&self, shape: &Shape, pool: &PgPool) -> Result<State, String> {
+        let mut seen = None;
+        let at_rest = async {
+            loop {
+                match read_first_job(pool).await {
+                    Some((_, state)) if shape.is_at_rest(state) => return state,
+                    other => seen = other.map(|(_, state)| state),
+                }
+                wait_a_moment().await;
+            }
+        };
+        let waited = tokio::select! {
+            waited = tokio::time::timeout(PATIENCE, at_rest) => waited,
+            never = self.act_upon(shape, pool) => match never {},
+        };
+        waited.map_err(|_| format!("it was still {seen:?} after {PATIENCE:?}"))
     }
 
     /// Ends worker and coordinator, and says what was really done.
@@ -122,6 +192,7 @@ impl Scene {
 /// A job's crash points, and where its values are that no row takes.
 pub(crate) struct Taken {
     pub(crate) points: Vec<CrashPoint>,
+    pub(crate) journal: Vec<StoredRecord>,
     pub(crate) blobs: TempDir,
 }
 
@@ -133,23 +204,49 @@ pub(crate) async fn take_points(shape: &Shape) -> Taken {
     declare(&store, shape).await;
     let scene = Stage::set().await.begin(shape, database.url(), blobs.path()).await;
     let (client, pool) = (scene.client(), database.connect(1).await.unwrap());
+    let job = submit(&client, shape).await;
+    let ended = scene.wait_for_rest(shape, &pool).await;
+    pool.close().await;
+    assert_eq!(ended, Ok(shape.ends), "{}", shape.name);
+    scene.end().await;
+    let tenant = Tenant::default_tenant();
+    let points = crash_points(&store, &tenant, job).await.unwrap();
+    let journal = store.read_records(&tenant, job, Seq(1), &[], PAGE).await.unwrap().records;
+    assert_eq!(journal.len(), points.len() + 1, "{}: one page is all of it", shape.name);
+    store.close().await;
+    Taken { points, journal, blobs }
+}
+
+/// Submits a job of this shape.
+pub(crate) async fn submit(client: &Client, shape: &Shape) -> JobId {
     let mut submission = Submission { agent: shape.name.to_owned(), ..Submission::default() };
     if shape.input_bytes > 0 {
         let input = LargeValue::Bytes(vec![b'x'; shape.input_bytes].into());
         submission.input_blob = Some(client.put_blob(&input).await.unwrap());
     }
-    let job: JobId = client.submit_job(submission).await.unwrap().job_id;
-    let name = job.to_string();
-    let concluded = tokio::select! {
-        concluded = client.wait_for_conclusion(&name, Some(PATIENCE)) => concluded.unwrap(),
-        never = scene.act_upon(shape, &pool) => match never {},
-    };
-    pool.close().await;
-    assert_eq!(concluded.state, shape.ends, "{}: {concluded:?}", shape.name);
-    scene.end().await;
-    let points = crash_points(&store, &Tenant::default_tenant(), job).await.unwrap();
-    store.close().await;
-    Taken { points, blobs }
+    client.submit_job(submission).await.unwrap().job_id
+}
+
+/// Cancels a job once its living run has left a note.
+async fn cancel_noted(client: &Client, pool: &PgPool) {
+    let noted: Option<(Uuid,)> = sqlx::query_as(
+        "SELECT l.job FROM leases l JOIN journal h ON h.tenant = l.tenant AND h.job = l.job
+         WHERE l.released_at IS NULL AND h.epoch = l.epoch AND h.kind = 'note'",
+    )
+    .fetch_optional(pool)
+    .await
+    .unwrap();
+    if let Some((job,)) = noted {
+        // Asked again it is told that it was asked before; or the job is over meanwhile.
+        let _ = client.cancel_job(&job.to_string(), "it waits").await;
+    }
+}
+
+/// The only job of a scene.
+async fn read_first_job(pool: &PgPool) -> Option<(JobId, State)> {
+    let row: Option<(Uuid, String)> =
+        sqlx::query_as("SELECT job, state FROM jobs").fetch_optional(pool).await.unwrap();
+    row.map(|(job, state)| (JobId(job), State::parse(&state).unwrap()))
 }
 
 /// Between two looks.

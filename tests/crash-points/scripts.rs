@@ -97,3 +97,30 @@ export KEY=mail/before; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$p
 cp "$TENURE_INPUT" "$TENURE_RESULT"
 export KEY=mail/after; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
 "#;
+
+/// A success that an effect in doubt stands in the way of; what it returned is kept until a person has answered.
+pub(crate) const KEPT: &str = r#"
+export KEY=mail/keyed; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+echo kept > "$TENURE_RESULT"
+export KEY=mail/asked; tenure effect "$KEY" --ask --no-undo -- sh -c "$post_unkeyed; exit 9" || true
+"#;
+
+/// Two runs that fail for good, each a bit later, and a third that goes on to the end.
+pub(crate) const CONTINUED: &str = r#"
+export KEY=mail/first; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+[ "$TENURE_RUN" -gt 1 ] || exit 65
+tenure note "gone on"
+export KEY=mail/second; tenure effect "$KEY" --ask --no-undo -- sh -c "$post_unkeyed"
+[ "$TENURE_RUN" -gt 2 ] || exit 65
+export KEY=mail/third; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
+"#;
+
+/// Effects whose undoing ends badly each time: a person finds that it happened, and has the next be undone.
+pub(crate) const UNDONE_BY_HAND: &str = r#"
+at='export LEDGER_URL="$(cat "${TENURE_SOCKET%/s/*}/ledger-url")"; tenure-ledger'
+for number in 1 2; do
+    export KEY="mail/$number"
+    tenure effect "$KEY" --ask --undo "$at post --text \"\$TENURE_JOB undo:$KEY\"; exit 9" -- sh -c "$post_unkeyed"
+done
+exit 65
+"#;

@@ -3,14 +3,19 @@
 use std::{collections::BTreeSet, path::Path};
 
 use futures_util::{StreamExt as _, stream};
-use tenure_core::job::State;
+use tenure_core::{
+    job::State,
+    replay::{Line, Report},
+};
+use tenure_store::StoredRecord;
 use tenure_testkit::{
     CrashPoint, EffectAtPoint, RebuiltJob, Witnesses, assert_resumed_honestly, list_dishonesties,
 };
 
 use crate::{
+    handlers::World,
     scene::{PATIENCE, Stage, Taken, take_points},
-    shape::{SHAPES, Shape, find},
+    shape::{Person, SHAPES, Shape, find},
 };
 
 /// Points that are resumed at the same time: mostly they wait.
@@ -29,7 +34,8 @@ enum InFlight {
 /// Resumes every point of a shape, in each world that it may have left.
 async fn resume_every_point(name: &str) {
     let shape = find(name);
-    let Taken { points, blobs } = take_points(shape).await;
+    let Taken { points, journal, blobs } = take_points(shape).await;
+    replay_every_point(shape, &journal).await;
     let cases: Vec<_> =
         points.iter().flat_map(|point| list_worlds(point).map(move |world| (point, world))).collect();
     println!(
@@ -54,19 +60,41 @@ async fn resume(shape: &Shape, point: &CrashPoint, world: InFlight, blobs: &Path
     let stage = Stage::set().await;
     enter_what_happened(&stage, point, world).await;
     let scene = stage.begin(shape, rebuilt.url(), blobs).await;
-    let result = tokio::select! {
-        result = rebuilt.wait_for_rest(PATIENCE) => result.map_err(|error| format!("{error:#}")),
-        never = scene.act_upon(shape, &rebuilt.pool) => match never {},
+    // What never started does not go on, whoever wants it to.
+    let never_started = shape.person == Person::HasItGoOn && !point.froze_a_plan();
+    let result = match never_started {
+        true => Err(scene.read_refusal_to_go_on(&rebuilt).await),
+        false => scene.wait_for_rest(shape, &rebuilt.pool).await,
     };
     let entries = scene.end().await;
     assert_resumed_honestly(point, &rebuilt, &result).await;
     // What only a person may settle waits for one, and nothing else keeps the job from its end.
-    let wants_a_person = point.in_flight().iter().any(EffectAtPoint::needs_a_person);
+    let wants_a_person =
+        shape.person != Person::HasItGoOn && point.in_flight().iter().any(EffectAtPoint::needs_a_person);
     let expected = if wants_a_person { State::Quarantined } else { shape.ends };
-    assert_eq!(result, Ok(expected), "{point}, what was in flight: {world:?}");
+    if !never_started {
+        assert_eq!(result, Ok(expected), "{point}, what was in flight: {world:?}");
+    }
     let witnesses = Witnesses { entries: Some(&entries), ..Witnesses::of_database(&rebuilt.pool) };
     let findings = witnesses.check().await.unwrap();
     assert!(findings.is_empty(), "{point}, what was in flight: {world:?}: {findings:?}");
+}
+
+/// Where the job is a handler's: it agrees with what every crash would have left of its journal, and performs nothing.
+async fn replay_every_point(shape: &Shape, journal: &[StoredRecord]) {
+    let stage = Stage::set().await;
+    let (mut text, mut has_run) = (String::new(), false);
+    for record in journal {
+        let (record, value) = (String::from_utf8(record.bytes.clone()).unwrap(), record.value.clone());
+        has_run |= record.contains("\"kind\":\"run_started\"");
+        text.push_str(&serde_json::to_string(&Line { record, value }).unwrap());
+        text.push('\n');
+        let Some(handlers) = shape.handler(World::new(stage.client())).filter(|_| has_run) else { continue };
+        let file = stage.write("journal", &text);
+        let Report { divergence, .. } = handlers.replay(&file, None).await.unwrap();
+        assert_eq!(divergence, None, "{} diverges from {text}", shape.name);
+    }
+    assert_eq!(stage.entries(), [], "a replay of {} performed something", shape.name);
 }
 
 /// Makes the world as the crash left it.
@@ -165,6 +193,31 @@ async fn crash_points_of_a_handler_whose_effects_are_undone_by_its_functions() {
     resume_every_point("compensated").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_handler_that_is_quarantined_reconciled_and_reopened() {
+    resume_every_point("answered").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_handler_that_fails_for_good_and_is_resumed() {
+    resume_every_point("resumed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_whose_result_is_kept_through_a_quarantine() {
+    resume_every_point("kept").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_that_fails_for_good_and_is_resumed() {
+    resume_every_point("continued").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_whose_undoing_a_person_has_go_on() {
+    resume_every_point("undone-by-hand").await;
+}
+
 /// The table is what the tests above resume, so that none is forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_point_shapes_differ_and_have_enough_points_together() {
@@ -186,7 +239,7 @@ async fn crash_point_shapes_differ_and_have_enough_points_together() {
 async fn crash_point_suite_without_the_read_back_fails_and_names_the_unique_index() {
     for name in ["recoveries", "posted"] {
         let shape = find(name);
-        let Taken { points, blobs } = take_points(shape).await;
+        let Taken { points, blobs, .. } = take_points(shape).await;
         let with_effects = points.iter().filter(|point| !point.done().is_empty()).step_by(2);
         let (found, judged) = stream::iter(with_effects)
             .map(|point| resume_without_read_back(shape, point, blobs.path()))

@@ -1,6 +1,7 @@
 //! Writes a prefix of a job's journal as the job wrote it: submitted, claimed, appended, one record after the other, each through
 //! the method of the store that wrote it the first time. What follows from a record in the derived rows is derived from it and
 //! from the one behind it: before a claim the job waits in the queue with that claim's cause, and a verdict gives up the lease.
+//! A job that was accepted under another declaration is rebuilt under the one that it is held to at last.
 //!
 //! Every record is compared with the original's: it says the same but for what belongs to the database, the generation and, of
 //! a claim, the term. Neighbours: `original` read it, `rebuilt` is what comes of it.
@@ -275,6 +276,9 @@ impl Replay<'_> {
                 (job.attempts, job.losses) = (Some(0), Some(0));
                 job.unwinding.clone_from(&self.unwinding);
             }
+            // Where a limit or a verdict stands against it, no run follows, and nothing was drawn on.
+            RecordKind::Resumed { .. } if starts_run(next) => self.count(Pays::Attempt, &mut job),
+            RecordKind::Reopened { .. } if starts_run(next) => self.count(Pays::Nothing, &mut job),
             RecordKind::CancelRequested { .. } => job.cancel_requested_by_draft = Some(0),
             RecordKind::Suspended { wait } => {
                 job.state = Some(State::Suspended);
@@ -296,6 +300,7 @@ impl Replay<'_> {
             && self.queued.as_ref() != Some(cause)
         {
             job.state = Some(State::Ready);
+            job.reason = Some(String::new());
             changes.lease = self.give_up_lease();
             let cause = cause.clone();
             changes.ready = match self.queued.replace(cause.clone()) {
@@ -347,6 +352,10 @@ impl Replay<'_> {
         ensure!(set_down, "there is no live lease of epoch {epoch} to be given up");
         Ok(())
     }
+}
+
+const fn starts_run(next: Option<&RecordKind>) -> bool {
+    matches!(next, Some(RecordKind::RunStarted { .. }))
 }
 
 fn head_of(record: &SealedRecord) -> Head {
