@@ -22,6 +22,7 @@ mod database;
 mod effect_calls;
 mod effects;
 mod fencing;
+mod handler_unwinding;
 mod jobs;
 mod observability;
 mod probes;
