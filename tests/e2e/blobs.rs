@@ -1,6 +1,7 @@
 //! Values that no row takes, and erasing: a real fleet, with a directory as its blob store, or with a bucket where the
 //! environment names a peer that speaks S3 (`make test-s3`). The same tests hold for both.
 
+mod broken;
 mod place;
 
 use std::{fs, path::PathBuf};
@@ -28,6 +29,11 @@ while [ ! -e SHARED/go ]; do sleep 0.05; done
 cat "$TENURE_INPUT" > "$TENURE_RESULT"
 '''
 recovery = { max-attempts = 5, backoff = { first = "10ms", max = "10ms" } }
+[agents.doubtful]
+script = '''
+cat "$TENURE_INPUT" > "$TENURE_RESULT"
+tenure effect push --ask --no-undo -- sh -c 'exit 9' || true
+'''
 [agents.measure]
 script = '''
 wc -c < "$TENURE_INPUT" > "$TENURE_RESULT"
