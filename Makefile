@@ -60,7 +60,7 @@ chaos-fleet: have-postgres ## faults of every kind, and checkers (SEED=… for t
 	cargo run --quiet --bin chaos-fleet -- $(if $(SEED),--seed $(SEED)) $(if $(ROW),--row $(ROW))
 
 chaos-effects: have-postgres ## a thousand jobs with effects while workers are killed at record boundaries (SEED=…, JOBS=…)
-	cargo build --bin tenure --bin tenure-ledger --bin chaos-effects
+	cargo build --bin tenure --bin tenure-ledger --bin effects-worker --bin chaos-effects
 	cargo run --quiet --bin chaos-effects -- $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 # For how long, in seconds.

@@ -6,7 +6,7 @@
 //! unlisted, no children overlapped, and at least one kill fell between an announcement and its record. What is random follows
 //! from the seed, which is printed; the scheduling of processes does not.
 //!
-//! Neighbours: `storm` runs the fleet and kills, `judgement` counts; the test kit owns the processes, the ledger and the
+//! Neighbours: `storm` runs the fleet and kills, `worker` is the program whose agent is a Rust function, `judgement` counts; the test kit owns the processes, the ledger and the
 //! checkers.
 
 mod judgement;
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// What is random follows from it; otherwise one is drawn, and printed.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many jobs are submitted, of each recovery as many.
+    /// How many jobs are submitted, of each agent as many: a script for each recovery, and a Rust function with all of them.
     #[arg(long, default_value_t = 1_000)]
     jobs: usize,
 }

@@ -1,5 +1,5 @@
-//! The fleet of the storm: jobs that perform a row of effects each, one agent for each recovery, and workers that are killed
-//! at random boundaries until all is done: right after a record of some job, or right after an act that is not recorded yet. The
+//! The fleet of the storm: jobs that perform a row of effects each, one agent for each recovery, which is a script, and one that
+//! is a Rust function and has all of them; and workers that are killed at random boundaries until all is done: right after a record of some job, or right after an act that is not recorded yet. The
 //! commands wait a moment between the act and their end, so that there is such a boundary.
 
 use std::{
@@ -14,13 +14,20 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tenure_testkit::{Cluster, HEARTBEAT_SCRIPT, Heartbeats, Ledger};
 use uuid::Uuid;
 
-/// The recoveries, which are the names of the agents, too: a job's effects are all of one.
+/// The recoveries, which are the names of the scripts, too: the effects of a script's job are all of one.
 pub(crate) const RECOVERIES: [&str; 4] = ["retry", "idempotent", "probe", "ask"];
+/// The agent that is a Rust function.
+const FUNCTION: &str = "function";
+/// Every agent: of each as many jobs are submitted as of any other.
+const AGENTS: [&str; 5] = ["retry", "idempotent", "probe", "ask", FUNCTION];
 /// Effects of one job.
 const PER_JOB: usize = 5;
-/// Jobs that are submitted at once.
+/// Jobs that are submitted at once, and how many are open when more are: there is always one for each slot.
 const BATCH: usize = 50;
+const OPEN_MIN: i64 = 80;
 const WORKERS: [&str; 3] = ["w1", "w2", "w3"];
+/// Those that hold the Rust function.
+const FUNCTION_WORKERS: [&str; 2] = ["f1", "f2"];
 const WORKER_ARGUMENTS: &[&str] = &["--slots", "8", "--ttl", "5s"];
 /// Between a kill and the choice of the next boundary, in milliseconds: there has to be work in between.
 const PAUSE_MS: std::ops::RangeInclusive<u64> = 200..=1_500;
@@ -52,7 +59,7 @@ pub(crate) struct Storm {
 }
 
 impl Storm {
-    /// Starts two coordinators, three workers and a ledger.
+    /// Starts two coordinators, five workers and a ledger.
     pub(crate) async fn start(seed: u64) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("tenure");
         let mut cluster = Cluster::start(program).await?;
@@ -67,6 +74,11 @@ impl Storm {
         cluster.run(&["apply", &path.display().to_string()])?;
         for worker in WORKERS {
             cluster.start_worker(worker, WORKER_ARGUMENTS)?;
+        }
+        let function = std::env::current_exe()?.with_file_name("effects-worker");
+        for worker in FUNCTION_WORKERS {
+            let beats = shared.join("beats").display().to_string();
+            cluster.start_own_worker(worker, &function, &[&ledger.url(), &beats])?;
         }
         let random = StdRng::seed_from_u64(seed);
         Ok(Self {
@@ -99,7 +111,7 @@ impl Storm {
         let (mut submitted, mut progress) = (0, (0, Instant::now()));
         loop {
             let open = self.count("SELECT count(*) FROM jobs WHERE state IN ('ready', 'running')").await?;
-            if open < i64::try_from(BATCH)? && submitted < jobs {
+            if open < OPEN_MIN && submitted < jobs {
                 submitted += self.submit_more(submitted, jobs)?;
             } else if open == 0 {
                 return Ok(());
@@ -116,24 +128,24 @@ impl Storm {
         }
     }
 
-    /// Submits the next batch, of each recovery as many as of any other, and says how many jobs it has.
+    /// Submits the next batch, of each agent as many as of any other, and says how many jobs it has.
     fn submit_more(&self, submitted: usize, jobs: usize) -> Result<usize> {
         let batch = BATCH.min(jobs - submitted);
-        for (place, recovery) in RECOVERIES.iter().enumerate() {
-            let is_its = |number: &usize| number % RECOVERIES.len() == place;
+        for (place, agent) in AGENTS.iter().enumerate() {
+            let is_its = |number: &usize| number % AGENTS.len() == place;
             let wanted = (submitted..submitted + batch).filter(is_its).count();
             if wanted > 0 {
-                self.submit(recovery, wanted)?;
+                self.submit(agent, wanted)?;
             }
         }
         Ok(batch)
     }
 
-    fn submit(&self, recovery: &str, jobs: usize) -> Result<()> {
+    fn submit(&self, agent: &str, jobs: usize) -> Result<()> {
         let lines: String = (0..jobs).map(|_| "{\"input\":\"\"}\n").collect();
         let path = self.shared.join("batch.ndjson");
         fs::write(&path, lines)?;
-        self.cluster.run(&["submit", recovery, "--batch", &path.display().to_string()])?;
+        self.cluster.run(&["submit", agent, "--batch", &path.display().to_string()])?;
         Ok(())
     }
 
@@ -149,7 +161,8 @@ impl Storm {
             self.wait_for_record(ahead).await?
         };
         // Nothing came, or it was over before its worker could be named: whoever it is dies between any two things.
-        let anybody = WORKERS[self.random.random_range(0..WORKERS.len())].to_owned();
+        let workers = [&WORKERS[..], &FUNCTION_WORKERS[..]].concat();
+        let anybody = workers[self.random.random_range(0..workers.len())].to_owned();
         let (worker, after) = boundary.unwrap_or((anybody, "nothing".to_owned()));
         let guardians = match self.random.random_ratio(1, WITH_GUARDIANS) {
             true => self.cluster.guardian_pids(&worker)?,
@@ -233,17 +246,21 @@ async fn wait_out(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// The fleet file: restarts enough for whoever is killed again and again, and hops for all of them. `retry` is for acts that are harmless to repeat, so its command has a key of its own; `probe` and `ask` post
-/// without a key, so that the ledger would have twice what was done twice.
+/// The fleet file: restarts enough for whoever is killed again and again, and hops for all of them. `retry` is for acts that
+/// are harmless to repeat, so its command has a key of its own; `probe` and `ask` post without a key, so that the ledger
+/// would have twice what was done twice.
 fn write_agents(beats: &std::path::Path, ledger_url: &str) -> Result<String> {
     let ledger = std::env::current_exe()?.with_file_name("tenure-ledger");
+    let environment = format!(
+        "{{ HEARTBEATS = \"{}\", HEARTBEAT_S = \"0.5\", LEDGER = \"{}\", LEDGER_URL = \"{ledger_url}\" }}",
+        beats.display(),
+        ledger.display()
+    );
     let mut file = format!(
         "schema = 1\n[defaults]\ntimeout = \"10m\"\nstop-grace = \"1s\"\n\
          recovery = {{ policy = \"automatic\", max-attempts = 100, max-losses = 1000, backoff = {{ first = \"100ms\", max = \"1s\" }} }}\n\
          limits = {{ hops = 1000 }}\n\
-         env = {{ HEARTBEATS = \"{}\", LEDGER = \"{}\", LEDGER_URL = \"{ledger_url}\" }}\n",
-        beats.display(),
-        ledger.display()
+         [agents.{FUNCTION}]\nhandler = \"1\"\n"
     );
     for recovery in RECOVERIES {
         let (options, key) = match recovery {
@@ -255,8 +272,9 @@ fn write_agents(beats: &std::path::Path, ledger_url: &str) -> Result<String> {
         file.push_str(&format!(
             r#"
 [agents.{recovery}]
+env = {environment}
 script = '''{HEARTBEAT_SCRIPT}
-export PROBE='entries=$("$LEDGER" entries) || exit 1; case "$entries" in *"\"$TENURE_JOB $KEY\""*) exit 0 ;; *) exit 10 ;; esac'
+export PROBE='"$LEDGER" find --text "$TENURE_JOB $KEY" > /dev/null'
 number=0
 while [ "$number" -lt {PER_JOB} ]; do
     number=$((number + 1))
