@@ -19,10 +19,9 @@ use tenure_core::{
     job::State,
     limits::POLL_INTERVAL_MIN,
     principal::Principal,
-    reason::Reason,
 };
 use tenure_store::{NewDeclaration, Store, StoreOptions, StoredRecord};
-use tenure_testkit::{CrashPoint, Entry, Ledger, LedgerClient, RebuiltJob, TestDatabase, crash_points};
+use tenure_testkit::{CrashPoint, Entry, Ledger, LedgerClient, TestDatabase, crash_points};
 use tenure_worker::{RunningWorker, Worker, WorkerOptions};
 use uuid::Uuid;
 
@@ -148,18 +147,6 @@ impl Scene {
             }
             _ => {}
         }
-    }
-
-    /// Waits until a job that never started has come to rest, and tells how whoever wants it to go on is refused.
-    pub(crate) async fn read_refusal_to_go_on(&self, job: &RebuiltJob) -> String {
-        let (client, name) = (self.client(), job.job.to_string());
-        let refused = match job.wait_for_rest(PATIENCE).await.unwrap() {
-            State::Failed => client.resume_job(&name, "it can go on now").await,
-            _ => client.reopen_job(&name, "all is answered", None).await,
-        };
-        let error = refused.unwrap_err();
-        assert_eq!(error.reason(), Reason::PlanMissing, "{error}");
-        error.to_string()
     }
 
     /// Waits until the job has come to rest.

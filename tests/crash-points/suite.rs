@@ -9,12 +9,12 @@ use tenure_core::{
 };
 use tenure_store::StoredRecord;
 use tenure_testkit::{
-    CrashPoint, EffectAtPoint, RebuiltJob, Witnesses, assert_resumed_honestly, list_dishonesties,
+    CrashPoint, EffectAtPoint, RebuiltJob, Witnesses, assert_resumed_honestly, list_dishonesties, wait_for,
 };
 
 use crate::{
     handlers::World,
-    scene::{PATIENCE, Stage, Taken, take_points},
+    scene::{PATIENCE, Scene, Stage, Taken, submit, take_points},
     shape::{Person, SHAPES, Shape, find},
 };
 
@@ -60,24 +60,43 @@ async fn resume(shape: &Shape, point: &CrashPoint, world: InFlight, blobs: &Path
     let stage = Stage::set().await;
     enter_what_happened(&stage, point, world).await;
     let scene = stage.begin(shape, rebuilt.url(), blobs).await;
-    // What never started does not go on, whoever wants it to.
-    let never_started = shape.person == Person::HasItGoOn && !point.froze_a_plan();
-    let result = match never_started {
-        true => Err(scene.read_refusal_to_go_on(&rebuilt).await),
-        false => scene.wait_for_rest(shape, &rebuilt.pool).await,
-    };
+    if !point.froze_a_plan() {
+        return watch_nobody_begin(shape, point, &rebuilt, scene).await;
+    }
+    let result = scene.wait_for_rest(shape, &rebuilt.pool).await;
     let entries = scene.end().await;
     assert_resumed_honestly(point, &rebuilt, &result).await;
     // What only a person may settle waits for one, and nothing else keeps the job from its end.
     let wants_a_person =
         shape.person != Person::HasItGoOn && point.in_flight().iter().any(EffectAtPoint::needs_a_person);
     let expected = if wants_a_person { State::Quarantined } else { shape.ends };
-    if !never_started {
-        assert_eq!(result, Ok(expected), "{point}, what was in flight: {world:?}");
-    }
+    assert_eq!(result, Ok(expected), "{point}, what was in flight: {world:?}");
     let witnesses = Witnesses { entries: Some(&entries), ..Witnesses::of_database(&rebuilt.pool) };
     let findings = witnesses.check().await.unwrap();
     assert!(findings.is_empty(), "{point}, what was in flight: {world:?}: {findings:?}");
+}
+
+/// A job whose plan was not frozen never started, and nobody begins it: one that comes after it in the queue is claimed, and it
+/// is not.
+async fn watch_nobody_begin(shape: &Shape, point: &CrashPoint, rebuilt: &RebuiltJob, scene: Scene) {
+    let next = submit(&scene.client(), shape).await;
+    wait_for("the next job to be claimed", PATIENCE, async || {
+        let claimed: (i64,) =
+            sqlx::query_as("SELECT count(*) FROM journal WHERE job = $1 AND kind = 'run_started'")
+                .bind(next.0)
+                .fetch_one(&rebuilt.pool)
+                .await
+                .unwrap();
+        if claimed.0 > 0 { Ok(()) } else { Err("it is not") }
+    })
+    .await;
+    let entries = scene.end().await;
+    let result: Result<State, _> = Err("nobody begins it");
+    assert_resumed_honestly(point, rebuilt, &result).await;
+    assert_eq!(rebuilt.state().await.unwrap(), State::Ready, "{point}");
+    assert_eq!(rebuilt.kinds().await.unwrap(), point.kinds(), "{point}");
+    let its = format!("{} ", point.job());
+    assert!(!entries.iter().any(|entry| entry.text.starts_with(&its)), "{point}: {entries:?}");
 }
 
 /// Where the job is a handler's: it agrees with what every crash would have left of its journal, and performs nothing.
