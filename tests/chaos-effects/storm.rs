@@ -259,7 +259,7 @@ fn write_agents(beats: &std::path::Path, ledger_url: &str) -> Result<String> {
     let mut file = format!(
         "schema = 1\n[defaults]\ntimeout = \"10m\"\nstop-grace = \"1s\"\n\
          recovery = {{ policy = \"automatic\", max-attempts = 100, max-losses = 1000, backoff = {{ first = \"100ms\", max = \"1s\" }} }}\n\
-         limits = {{ hops = 1000 }}\n\
+         limits = {{ hops = 1000, runs = 1000 }}\n\
          [agents.{FUNCTION}]\nhandler = \"1\"\n"
     );
     for recovery in RECOVERIES {
