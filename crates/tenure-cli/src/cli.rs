@@ -6,7 +6,7 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 use crate::{
     abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
     dev, effect, effects, erase, failure::Failure, halt, in_run, init, job, jobs, journal, migrate, output,
-    ping, reconcile, recover, reopen, replay, resume, submit, token, verify, worker, workers,
+    ping, reconcile, recover, reopen, replay, resume, session, submit, token, verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -75,6 +75,7 @@ pub(crate) enum Verb {
     Output(output::OutputArgs),
     Effects(effects::EffectsArgs),
     Result(output::ResultArgs),
+    Session(session::SessionArgs),
     Verify(verify::VerifyArgs),
     Replay(replay::ReplayArgs),
     Cancel(cancel::CancelArgs),
@@ -84,6 +85,7 @@ pub(crate) enum Verb {
     Reopen(reopen::ReopenArgs),
     Recover(recover::RecoverArgs),
     Resume(resume::ResumeArgs),
+    Raise(session::RaiseArgs),
     Abandon(abandon::AbandonArgs),
     ConfirmGone(confirm_gone::ConfirmGoneArgs),
     Halt(halt::HaltArgs),
@@ -105,8 +107,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Work",
         &[
-            "submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "verify", "replay",
-            "cancel",
+            "submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "session", "verify",
+            "replay", "cancel",
         ],
     ),
     (
@@ -118,6 +120,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "reopen",
             "recover",
             "resume",
+            "raise",
             "abandon",
             "confirm-gone",
             "halt",
@@ -183,6 +186,8 @@ impl Verb {
             Self::Reconcile(args) => context.wait_for(reconcile::reconcile_effect(context, args)),
             Self::Reopen(args) => context.wait_for(reopen::reopen_jobs(context, args)),
             Self::Resume(args) => context.wait_for(resume::resume_jobs(context, args)),
+            Self::Raise(args) => context.wait_for(session::raise_limit(context, args)),
+            Self::Session(args) => context.wait_for(session::show_session(context, args)),
             Self::Abandon(args) => context.wait_for(abandon::abandon_jobs(context, args)),
             Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),

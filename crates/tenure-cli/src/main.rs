@@ -56,6 +56,7 @@ mod recover;
 mod reopen;
 mod resume;
 mod selection;
+mod session;
 mod workers;
 
 mod effect;

@@ -14,6 +14,7 @@ pub mod effects;
 pub mod halts;
 pub mod job;
 pub mod jobs;
+pub mod session;
 pub mod submission;
 pub mod workers;
 

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    admission::Spend,
+    admission::{Limit, Spend},
     effect::{
         Compensation, Declared, Disposition, EffectAct, EffectKey, EffectMark, EffectRecovery, EffectRef,
     },
@@ -373,6 +373,19 @@ pub enum RecordKind {
         /// What is allowed now.
         allowed: u64,
     },
+    /// A person raised a limit: of the job's session, or the hops of the job.
+    LimitRaised {
+        /// Which.
+        limit: Limit,
+        /// What was allowed until now, in its own unit; of hops, what was left.
+        from: u64,
+        /// What is allowed from now on.
+        to: u64,
+        /// Who.
+        by: Principal,
+        /// Why.
+        why: String,
+    },
     /// Somebody asked for the job to be cancelled. A notice: it fences nobody.
     CancelRequested {
         /// Who.
@@ -447,6 +460,7 @@ impl RecordKind {
             Self::Spent { .. } => "spent",
             Self::BudgetRefused { .. } => "budget_refused",
             Self::BudgetReadmitted { .. } => "budget_readmitted",
+            Self::LimitRaised { .. } => "limit_raised",
             Self::CancelRequested { .. } => CANCEL_REQUESTED,
             Self::AbandonRequested { .. } => ABANDON_REQUESTED,
             Self::OperatorActed { .. } => "operator_acted",
@@ -564,6 +578,7 @@ impl RecordKind {
             | Self::Spent { .. }
             | Self::BudgetRefused { .. }
             | Self::BudgetReadmitted { .. }
+            | Self::LimitRaised { .. }
             | Self::CancelRequested { .. }
             | Self::OperatorActed { .. }
             | Self::JobConcluded { .. } => false,
@@ -577,6 +592,9 @@ impl RecordKind {
         match self {
             Self::GrantReleased { .. } if phase == Phase::Forward => {
                 Some(BalanceMark { runs_back: 1, ..BalanceMark::default() })
+            }
+            Self::LimitRaised { limit, to, .. } => {
+                Some(BalanceMark { raised: Some((*limit, *to)), ..BalanceMark::default() })
             }
             Self::Spent { spend } => Some(BalanceMark { spend: *spend, ..BalanceMark::default() }),
             Self::GrantReleased { .. }
@@ -651,6 +669,7 @@ impl RecordKind {
             | Self::Spent { .. }
             | Self::BudgetRefused { .. }
             | Self::BudgetReadmitted { .. }
+            | Self::LimitRaised { .. }
             | Self::CancelRequested { .. }
             | Self::AbandonRequested { .. }
             | Self::OperatorActed { .. }

@@ -7,12 +7,14 @@
 
 mod abandon;
 mod permission;
+mod raise;
 mod reconcile;
 mod reopen;
 mod resume;
 
 pub use abandon::{plan_abandon, plan_unanswered_abandon};
 pub use permission::{Permission, allowed};
+pub use raise::{Raise, plan_raise};
 pub use reconcile::{Answer, plan_reconcile};
 pub use reopen::plan_reopen;
 pub use resume::plan_resume;

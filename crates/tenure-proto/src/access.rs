@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 38] = [
+pub const METHODS: [(&str, Access); 40] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),
@@ -32,6 +32,8 @@ pub const METHODS: [(&str, Access); 38] = [
     ("tenure.v1.HaltService/ThrowHalt", Access::Tenant(Operate)),
     ("tenure.v1.HaltService/LiftHalt", Access::Fleet(Operate)),
     ("tenure.v1.HaltService/ListHalts", Access::Fleet(Read)),
+    ("tenure.v1.JobService/GetSession", Access::Tenant(Read)),
+    ("tenure.v1.JobService/RaiseLimit", Access::Tenant(Operate)),
     ("tenure.v1.AgentService/ApplyAgents", Access::Tenant(Administer)),
     ("tenure.v1.AgentService/ListAgents", Access::Tenant(Read)),
     ("tenure.v1.WorkerService/RegisterWorker", Access::Fleet(Work)),

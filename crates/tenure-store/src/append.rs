@@ -222,7 +222,7 @@ impl Store {
             &job.spent_micros,
             &job.spent_tokens,
             &job.spent_turns,
-            &job.refused as _,
+            &job.limit_change as _,
             &wait.no,
             &wait.tenant as _,
             &wait.job,

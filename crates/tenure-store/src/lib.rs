@@ -31,6 +31,7 @@ mod lease;
 mod notification;
 mod output;
 mod ready;
+mod session;
 mod spending;
 mod submission;
 mod term;
@@ -58,6 +59,7 @@ pub use output::{OutputChunk, OutputStream};
 pub use partition::PartitionReport;
 pub use ready::{DueReport, NeedsPage, OverduePage};
 pub use schema::SchemaState;
+pub use session::{SessionJob, SessionRow};
 pub use settings::own_role_settings;
 pub use submission::{EagerClaim, NewJob, SubmissionKey, Submitted};
 pub use term::{

@@ -31,6 +31,7 @@ use super::{
     output_stream::send_output,
     reconcile::reconcile_effect,
     record_stream::watch_records,
+    sessions::{raise_limit, read_session},
 };
 use crate::{
     coordinator::Parts,
@@ -408,6 +409,22 @@ impl JobService for Jobs {
             Ok(v1::AbandonJobResponse { job: Some(job), already_requested: decided.written.is_none() })
         })
         .await
+    }
+
+    async fn get_session(
+        &self,
+        request: Request<v1::GetSessionRequest>,
+    ) -> Result<Response<v1::GetSessionResponse>, Status> {
+        let (caller, request): (Caller, _) = open(request)?;
+        answer(read_session(&self.parts, &caller, &request)).await
+    }
+
+    async fn raise_limit(
+        &self,
+        request: Request<v1::RaiseLimitRequest>,
+    ) -> Result<Response<v1::RaiseLimitResponse>, Status> {
+        let (caller, request): (Caller, _) = open(request)?;
+        answer(raise_limit(&self.parts, &caller, request)).await
     }
 
     async fn resume_job(

@@ -119,3 +119,74 @@ async fn no_session_is_opened_once_the_reserve_is_spent_and_a_key_that_was_used_
     let again = fleet.submit_with(keyed).await.unwrap();
     assert_eq!((again.job_id, again.already_submitted), (first.job_id, true));
 }
+
+async fn raise(
+    fleet: &Fleet,
+    target: &str,
+    limit: &str,
+    value: &str,
+) -> Result<v1::RaiseLimitResponse, tonic::Status> {
+    let [target, limit, value, why] = [target, limit, value, "it is nearly done"].map(str::to_owned);
+    let request = v1::RaiseLimitRequest { target, limit, value, why };
+    Ok(fleet.jobs().raise_limit(request).await?.into_inner())
+}
+
+async fn resume(fleet: &Fleet, job: &str) -> Result<v1::ResumeJobResponse, tonic::Status> {
+    let request = v1::ResumeJobRequest { job: job.into(), why: "raised".into() };
+    Ok(fleet.jobs().resume_job(request).await?.into_inner())
+}
+
+#[tokio::test]
+async fn a_job_goes_on_once_its_limit_is_raised_enough_and_nothing_is_journaled_where_it_is_not() {
+    let fleet = Fleet::start().await;
+    fleet.apply("frugal", FRUGAL_AGENT).await;
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    let (job, grant) = run(&fleet, &mut worker).await;
+    applied(say(&mut worker, &grant, 1, spent(1_200_000)).await);
+    assert!(matches!(say(&mut worker, &grant, 2, push()).await, Outcome::Refused(_)));
+    applied(worker.end(&grant, 3, How::ExitCode(125)).await);
+    fleet.job_in(&job, JobState::Exhausted).await;
+    let before = fleet.kinds(&job).await;
+    assert_eq!(reason(raise(&fleet, &job, "budget", "1.19").await), Reason::InvalidArgument);
+    assert_eq!(reason(raise(&fleet, &job, "budget", "-5").await), Reason::InvalidArgument);
+    assert_eq!(reason(resume(&fleet, &job).await), Reason::LimitReached);
+    assert_eq!(fleet.kinds(&job).await, before);
+    // Enough for nothing: it is raised, and refused again.
+    let raised = raise(&fleet, &job, "budget", "1.20").await.unwrap();
+    assert_eq!(
+        raised.session.unwrap().budget_micros,
+        Some(v1::UsedAmount { used: 1_200_000, allowed: 1_200_000 })
+    );
+    assert_eq!(reason(resume(&fleet, &job).await), Reason::LimitReached);
+    let session = fleet.job(&job).await.session_id;
+    let raised = raise(&fleet, &session, "budget", "2.00").await.unwrap();
+    assert_eq!((raised.job_id, raised.unchanged), (job.clone(), false));
+    assert!(raise(&fleet, &session, "budget", "2.00").await.unwrap().unchanged);
+    resume(&fleet, &job).await.unwrap();
+    let kinds = fleet.kinds(&job).await;
+    assert_eq!(kinds[before.len()..], ["limit_raised", "limit_raised", "resumed", "budget_readmitted"]);
+    worker.want(1).await;
+    let again = worker.hear_grant().await;
+    applied(say(&mut worker, &again, 1, push()).await);
+    let request = v1::GetSessionRequest { session };
+    let session = fleet.jobs().get_session(request).await.unwrap().into_inner().session.unwrap();
+    assert_eq!(session.runs, Some(v1::UsedAmount { used: 2, allowed: 2 }));
+    assert_eq!((session.tokens, session.turns, session.job_count), (100, 1, 1));
+    assert_eq!(session.jobs[0].id, job);
+}
+
+#[tokio::test]
+async fn hops_are_raised_for_a_job_and_runs_for_its_session() {
+    let fleet = Fleet::start().await;
+    let job = fleet.submit("plain").await;
+    let session = fleet.job(&job).await.session_id;
+    assert_eq!(reason(raise(&fleet, &session, "hops", "12").await), Reason::InvalidArgument);
+    let raised = raise(&fleet, &job, "hops", "12").await.unwrap().session.unwrap();
+    assert_eq!(raised.jobs[0].hops_left, 12);
+    let raised = raise(&fleet, &session, "runs", "100").await.unwrap().session.unwrap();
+    assert_eq!(raised.runs, Some(v1::UsedAmount { used: 0, allowed: 100 }));
+    assert_eq!(
+        reason(raise(&fleet, "018f0000-0000-7000-8000-000000000000", "runs", "5").await),
+        Reason::JobNotFound
+    );
+}

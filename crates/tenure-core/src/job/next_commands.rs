@@ -34,7 +34,7 @@ pub fn next_commands(
             vec![format!("tenure resume {job} --why W"), format!("tenure output {job} --stderr")]
         }
         State::Exhausted => {
-            vec![format!("tenure output {job} --stderr"), format!("tenure journal {job}")]
+            vec![format!("tenure session {job}"), format!("tenure output {job} --stderr")]
         }
         State::Succeeded => vec![format!("tenure result {job}"), format!("tenure output {job}")],
         State::Quarantined => {

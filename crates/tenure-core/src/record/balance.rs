@@ -1,6 +1,9 @@
 //! What a record changes in the balance of its job's session; the session's row follows from it, in the same statement.
 
-use crate::{admission::Spend, money::Micros};
+use crate::{
+    admission::{Limit, Spend},
+    money::Micros,
+};
 
 /// A change of a session's balance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -9,6 +12,8 @@ pub struct BalanceMark {
     pub runs_back: u32,
     /// What is spent.
     pub spend: Spend,
+    /// A limit that is raised, and to what.
+    pub raised: Option<(Limit, u64)>,
 }
 
 impl BalanceMark {
@@ -21,6 +26,10 @@ impl BalanceMark {
                 tokens: self.spend.tokens.saturating_add(other.spend.tokens),
                 cost: Micros(self.spend.cost.0.saturating_add(other.spend.cost.0)),
                 turns: self.spend.turns.saturating_add(other.spend.turns),
+            },
+            raised: match other.raised {
+                Some(raised) => Some(raised),
+                None => self.raised,
             },
         }
     }

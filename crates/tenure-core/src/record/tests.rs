@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    admission::Spend,
+    admission::{Limit, Spend},
     chain::Head,
     factory::{Journal, admitted, crashed, job_id, note, person, run_started, salted, second},
     handover::Cause,
@@ -53,6 +53,13 @@ fn every_kind() -> Vec<Draft> {
             RecordKind::Spent { spend: Spend { tokens: 1_200, cost: Micros(35_000), turns: 2 } },
             RecordKind::BudgetRefused { limit: "runs".to_owned(), used: 64, allowed: 64 },
             RecordKind::BudgetReadmitted { limit: "runs".to_owned(), used: 64, allowed: 80 },
+            RecordKind::LimitRaised {
+                limit: Limit::Runs,
+                from: 64,
+                to: 80,
+                by: person(),
+                why: "go on".to_owned(),
+            },
             RecordKind::CancelRequested { by: person(), why: "stop".to_owned() },
             RecordKind::OperatorActed {
                 verb: "recover".to_owned(),

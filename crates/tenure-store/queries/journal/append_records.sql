@@ -27,7 +27,7 @@ asked AS MATERIALIZED (
         a.no, a.tenant, a.job, a.generation, a.guard, a.guard_epoch, a.head_seq, a.head_hash, a.last_epoch,
         a.lease_change, a.ready_change, a.cause, a.not_before, a.changes_job, a.state, a.reason, a.detail, a.attempts,
         a.losses, a.hops_left, a.cancel_seq, a.concluded_seq, a.concluded_hash, a.unwinding, a.declaration, a.requires,
-        a.bundle, a.runs_back, a.spent_micros, a.spent_tokens, a.spent_turns, a.refused
+        a.bundle, a.runs_back, a.spent_micros, a.spent_tokens, a.spent_turns, a.limit_change
     FROM unnest(
         $1::bigint[], $2::text[], $3::uuid[], $4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bytea[],
         $9::bigint[], $10::smallint[], $11::smallint[], $12::jsonb[], $13::timestamptz[], $14::boolean[],
@@ -38,7 +38,7 @@ asked AS MATERIALIZED (
         no, tenant, job, generation, guard, guard_epoch, head_seq, head_hash, last_epoch, lease_change, ready_change,
         cause, not_before, changes_job, state, reason, detail, attempts, losses, hops_left, cancel_seq,
         concluded_seq, concluded_hash, unwinding, declaration, requires, bundle, runs_back, spent_micros, spent_tokens,
-        spent_turns, refused
+        spent_turns, limit_change
     )
 ),
 -- A claim locks ready rows before it takes positions; so does this, or the two could wait for each other.
@@ -121,13 +121,16 @@ spent_out AS MATERIALIZED (
 ),
 -- Sessions whose balance changes, each locked before any position is taken, as by a claim.
 balances AS MATERIALIZED (
-    SELECT m.no, m.tenant, m.session, m.runs_back, m.spent_micros, m.spent_tokens, m.spent_turns
+    SELECT
+        m.no, m.tenant, m.session, m.runs_back, m.spent_micros, m.spent_tokens, m.spent_turns,
+        (m.limit_change ->> 'budget_to')::bigint AS budget_to, (m.limit_change ->> 'run_cap_to')::integer AS run_cap_to
     FROM (
         SELECT
-            a.no, a.tenant, a.runs_back, a.spent_micros, a.spent_tokens, a.spent_turns,
+            a.no, a.tenant, a.runs_back, a.spent_micros, a.spent_tokens, a.spent_turns, a.limit_change,
             (SELECT j.session FROM jobs AS j WHERE j.tenant = a.tenant AND j.job = a.job) AS session
         FROM asked AS a
         WHERE a.runs_back > 0 OR a.spent_micros > 0 OR a.spent_tokens > 0 OR a.spent_turns > 0
+            OR a.limit_change IS NOT NULL AND a.lease_change <> 4
         ORDER BY a.tenant, session
     ) AS m
     CROSS JOIN LATERAL (
@@ -141,7 +144,7 @@ admitted AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.head_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
         a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
-        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle, a.refused
+        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle, a.limit_change
     FROM asked AS a
     WHERE a.generation = (SELECT p.generation FROM present AS p)
         -- Ready rows are deleted or changed only where they were there to be locked.
@@ -197,7 +200,7 @@ taken AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.head_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
         a.changes_job, a.state, a.reason, a.detail, a.attempts, a.losses, a.hops_left, a.cancel_seq, a.concluded_seq,
-        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle, a.refused
+        a.concluded_hash, a.unwinding, a.declaration, a.requires, a.bundle, a.limit_change
     FROM admitted AS a
     WHERE (SELECT count(w.seq) FROM written AS w) > 0
 ),
@@ -205,6 +208,9 @@ balanced AS (
     UPDATE sessions AS s
     SET
         runs = greatest(s.runs - c.runs_back, 0),
+        budget_micros = coalesce(c.budget_to, s.budget_micros),
+        -- Never below what was used meanwhile.
+        run_cap = greatest(coalesce(c.run_cap_to, s.run_cap), s.runs),
         -- A balance that is full stays full.
         spent_micros = least(s.spent_micros + c.micros, 9223372036854775807)::bigint,
         spent_tokens = least(s.spent_tokens + c.tokens, 9223372036854775807)::bigint,
@@ -212,7 +218,8 @@ balanced AS (
     FROM (
         SELECT
             b.tenant, b.session, sum(b.runs_back)::integer AS runs_back, sum(b.spent_micros) AS micros,
-            sum(b.spent_tokens) AS tokens, sum(b.spent_turns) AS turns
+            sum(b.spent_tokens) AS tokens, sum(b.spent_turns) AS turns, max(b.budget_to) AS budget_to,
+            max(b.run_cap_to) AS run_cap_to
         FROM balances AS b
         WHERE (b.no IN (SELECT t.no FROM taken AS t)) IS TRUE
         GROUP BY b.tenant, b.session
@@ -272,7 +279,7 @@ given_up AS (
 ),
 refused AS (
     UPDATE leases AS l
-    SET refused = t.refused
+    SET refused = t.limit_change
     FROM taken AS t
     WHERE t.lease_change = 4 AND l.tenant = t.tenant AND l.job = t.job
 ),

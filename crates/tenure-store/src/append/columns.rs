@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tenure_core::{
+    admission::Limit,
     plan::{LeaseChange, ReadyChange},
     record::BalanceMark,
 };
@@ -51,7 +52,8 @@ pub(super) struct JobColumns<'a> {
     pub(super) spent_micros: Vec<i64>,
     pub(super) spent_tokens: Vec<i64>,
     pub(super) spent_turns: Vec<i64>,
-    pub(super) refused: Vec<Option<Value>>,
+    /// What the lease remembers of a limit that refused, or what a limit of the session is raised to.
+    pub(super) limit_change: Vec<Option<Value>>,
 }
 
 /// A column for each property of a record; `no` names its group.
@@ -115,7 +117,7 @@ impl<'a> JobColumns<'a> {
             LeaseChange::NoteAbandon => 3,
             LeaseChange::NoteRefusal(_) => 4,
         });
-        self.refused.push(match last.changes.lease {
+        self.limit_change.push(match last.changes.lease {
             LeaseChange::NoteRefusal(refused) => Some(serde_json::json!(refused)),
             LeaseChange::Keep | LeaseChange::Release | LeaseChange::Delete | LeaseChange::NoteAbandon => None,
         });
@@ -161,6 +163,15 @@ impl JobColumns<'_> {
         self.spent_micros.push(to_bigint(balance.spend.cost.0));
         self.spent_tokens.push(to_bigint(balance.spend.tokens));
         self.spent_turns.push(to_bigint(balance.spend.turns));
+        let raised = balance.raised.and_then(|(limit, to)| match limit {
+            Limit::Budget => Some(serde_json::json!({ "budget_to": to })),
+            Limit::Runs => Some(serde_json::json!({ "run_cap_to": to })),
+            Limit::Hops | Limit::Reserve => None,
+        });
+        // No append both raises a limit and notes that one refused.
+        if let (Some(raised), Some(change)) = (raised, self.limit_change.last_mut()) {
+            *change = Some(raised);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use tenure_core::{
     id::{Digest, JobId, Seq},
     job::State,
     limits::{HANDOVER_EFFECT_OUTPUT_MAX_BYTES, JOB_EFFECTS_MAX},
-    plan::{Changes, JobChange, LeaseChange, ReadyChange},
+    plan::{Changes, JobChange, ReadyChange},
     record::{Draft, RecordKind, SaltedValue},
     unwinding::Unwinding,
 };

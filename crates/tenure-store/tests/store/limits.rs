@@ -113,7 +113,7 @@ async fn a_grant_that_is_released_counts_for_nothing_unless_it_was_to_undo() {
         let change = JobChange { state: Some(State::Ready), ..JobChange::default() };
         let cause = claimed[0].cause.clone();
         let ready = ReadyChange::Insert { cause, not_before: None };
-        let changes = Changes { job: Some(change), lease: LeaseChange::Delete, ready };
+        let changes = Changes { job: Some(change), lease: LeaseChange::Delete, ready, ..Changes::default() };
         let records = holder.seal_under(holder.epoch.next(), vec![draft]);
         assert!(applied(&fleet.append(holder.append_of(records, changes)).await).is_some());
         assert_eq!(runs_of(&fleet, job.session).await, runs, "{phase}");

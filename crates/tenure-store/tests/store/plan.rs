@@ -23,7 +23,7 @@ macro_rules! query {
     };
 }
 
-const HOT: [Expected; 13] = [
+const HOT: [Expected; 14] = [
     Expected {
         query: query!("journal/append_records.sql"),
         arguments: "'{0}', '{default}', '{JOB}', '{1}', '{0}', '{1}', '{3}', '{00}',
@@ -98,6 +98,11 @@ const HOT: [Expected; 13] = [
         query: query!("testimony/keep_testimony.sql"),
         arguments: "'{default}', '{JOB}', '{1}', '{1}', '{0}', '{1}', '{push}', '{1}', '{done}', '{null}', '{null}', 8",
         indexes: &["effects_pkey", "testimony_pkey"],
+    },
+    Expected {
+        query: query!("sessions/list_session_jobs.sql"),
+        arguments: "'default', 'JOB', 100",
+        indexes: &["jobs_session_idx"],
     },
     Expected {
         query: query!("jobs/find_jobs_by_ending.sql"),

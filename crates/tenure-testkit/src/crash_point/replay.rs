@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tenure_core::{
+    admission::Limit,
     chain::Head,
     credential::Tenants,
     handover::Cause,
@@ -280,6 +281,10 @@ impl Replay<'_> {
             RecordKind::Resumed { .. } if starts_run(next) => self.count(Pays::Attempt, &mut job),
             RecordKind::Reopened { .. } if starts_run(next) => self.count(Pays::Nothing, &mut job),
             RecordKind::CancelRequested { .. } => job.cancel_requested_by_draft = Some(0),
+            RecordKind::LimitRaised { limit: Limit::Hops, to, .. } => {
+                self.hops_left = u32::try_from(*to).unwrap_or(u32::MAX);
+                job.hops_left = Some(self.hops_left);
+            }
             RecordKind::Suspended { wait } => {
                 job.state = Some(State::Suspended);
                 changes.wait = Some(wait.clone());

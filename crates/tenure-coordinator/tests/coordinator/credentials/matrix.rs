@@ -76,7 +76,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 38] = [
+const ROWS: [Row; 40] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -157,6 +157,8 @@ const ROWS: [Row; 38] = [
         AsUnknown(Reason::HaltNotStanding),
     ),
     row("tenure.v1.HaltService/ListHalts", Bearer(Read), nothing, Given, Given),
+    row("tenure.v1.JobService/GetSession", Bearer(Read), get_session, Given, UNKNOWN_JOB),
+    row("tenure.v1.JobService/RaiseLimit", Bearer(Operate), raise_limit, Given, UNKNOWN_JOB),
     // The declaration becomes the caller's own; nothing of another tenant's is touched.
     row("tenure.v1.AgentService/ApplyAgents", Bearer(Administer), apply_agents, Given, Given),
     row("tenure.v1.AgentService/ListAgents", Bearer(Read), nothing, Given, Given),
@@ -302,6 +304,15 @@ fn throw_halt(_: &Things) -> Vec<u8> {
 
 fn lift_halt(_: &Things) -> Vec<u8> {
     v1::LiftHaltRequest { halt: 1_000_000, why: "looked".into() }.encode_to_vec()
+}
+
+fn get_session(things: &Things) -> Vec<u8> {
+    v1::GetSessionRequest { session: things.job.clone() }.encode_to_vec()
+}
+
+fn raise_limit(things: &Things) -> Vec<u8> {
+    let (target, limit) = (things.job.clone(), "runs".into());
+    v1::RaiseLimitRequest { target, limit, value: "80".into(), why: "to go on".into() }.encode_to_vec()
 }
 
 fn apply_agents(_: &Things) -> Vec<u8> {
