@@ -10,7 +10,7 @@ use tenure_core::effect::Disposition;
 use tenure_testkit::LedgerClient;
 use tenure_worker::{
     Worker,
-    handler::{EffectCall, GroupError, HandlerError, HandlerWorker, Probe, RunContext, UndoCall},
+    handler::{EffectCall, Gift, GroupError, HandlerError, HandlerWorker, Probe, RunContext, UndoCall},
 };
 
 /// What handlers change.
@@ -308,5 +308,22 @@ pub(crate) fn fail_for_good_once(world: World) -> HandlerWorker {
             run.note("gone on").await?;
             world.post_probed(&run, "third").await
         }
+    })
+}
+
+/// Steps, and between them work for another agent, some of it alike.
+pub(crate) fn give_work(_: World) -> HandlerWorker {
+    Worker::agent("giving", "1", async |run: RunContext, (): ()| -> Result<usize, HandlerError> {
+        let mut given = Vec::new();
+        for number in 0..2 {
+            given.push(run.send("idle", "alike").await?.job);
+            run.step(&format!("look {number}"), async || Ok::<_, HandlerError>(number)).await?;
+        }
+        given.push(run.spawn("idle", "apart").await?.job);
+        given.push(run.give(Gift::send("idle", "third").key("once")).await?.job);
+        given.push(run.give(Gift::send("idle", "third").key("once")).await?.job);
+        given.sort_unstable();
+        given.dedup();
+        Ok(given.len())
     })
 }

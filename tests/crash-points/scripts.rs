@@ -16,6 +16,17 @@ for number in 1 2 3 4 5 6; do tenure note "line $number"; done
 echo noted > "$TENURE_RESULT"
 "#;
 
+/// Work for another agent, some of it alike.
+pub(crate) const GIVEN: &str = r#"
+tenure send idle "first"
+tenure send idle "second"
+tenure note "two are sent"
+tenure send idle "second"
+tenure spawn idle "apart"
+tenure send --key once idle "third"
+tenure note "all is given"
+"#;
+
 /// Effects, and then a wait that only a cancel ends; what was done is undone.
 pub(crate) const CANCELLED: &str = r#"
 at='export LEDGER_URL="$(cat "${TENURE_SOCKET%/s/*}/ledger-url")"; tenure-ledger'

@@ -9,6 +9,9 @@ use crate::{handlers, handlers::World, scripts};
 const SETTINGS: &str = "timeout = \"2m\"\nstop-grace = \"1s\"\nlimits = { hops = 20 }\n\
     recovery = { policy = \"automatic\", max-attempts = 12, max-losses = 6, backoff = { first = \"100ms\", max = \"200ms\" } }\n";
 
+/// To whom some of them give work. No worker takes it, so that it stays as it was given.
+const IDLE: &str = "\n[agents.idle]\ncommand = [\"true\"]\nrequires = [\"nowhere\"]\n";
+
 /// A job of one shape.
 pub(crate) struct Shape {
     /// Its agent.
@@ -42,7 +45,7 @@ enum Work {
 }
 
 /// Every shape.
-pub(crate) const SHAPES: [Shape; 22] = [
+pub(crate) const SHAPES: [Shape; 24] = [
     handler("steps", handlers::take_steps),
     handler("recoveries", handlers::recover_in_four_ways),
     handler("retries", handlers::retry_until_done),
@@ -65,6 +68,8 @@ pub(crate) const SHAPES: [Shape; 22] = [
     script("kept", scripts::KEPT).gone_on_with(),
     with_final_code("continued", scripts::CONTINUED).gone_on_with(),
     undone("undone-by-hand", scripts::UNDONE_BY_HAND).gone_on_with(),
+    script("given", scripts::GIVEN),
+    handler("giving", handlers::give_work),
 ];
 
 const fn shape(name: &'static str, work: Work) -> Shape {
@@ -110,7 +115,7 @@ const fn undone(name: &'static str, text: &'static str) -> Shape {
 
 /// The shape of this name.
 pub(crate) fn find(name: &str) -> &'static Shape {
-    static ALL: [Shape; 22] = SHAPES;
+    static ALL: [Shape; 24] = SHAPES;
     ALL.iter().find(|shape| shape.name == name).unwrap_or_else(|| panic!("no shape is called {name}"))
 }
 
@@ -126,7 +131,7 @@ impl Shape {
             Work::Script(text) => format!("script = '''\n{}{text}'''\n", scripts::HEAD),
             Work::Handler(_) => "handler = \"1\"\n".to_owned(),
         };
-        format!("schema = 1\n[agents.{}]\n{SETTINGS}{}{work}", self.name, self.settings)
+        format!("schema = 1\n[agents.{}]\n{SETTINGS}{}{work}{IDLE}", self.name, self.settings)
     }
 
     /// True where it stays in this state until somebody acts upon it, and nobody will.

@@ -237,6 +237,16 @@ async fn crash_points_of_a_script_whose_undoing_a_person_has_go_on() {
     resume_every_point("undone-by-hand").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_that_gives_work_to_agents() {
+    resume_every_point("given").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_handler_that_gives_work_to_agents() {
+    resume_every_point("giving").await;
+}
+
 /// The table is what the tests above resume, so that none is forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_point_shapes_differ_and_have_enough_points_together() {

@@ -95,6 +95,8 @@ pub(crate) enum Verb {
     Ping(ping::PingArgs),
     Note(in_run::NoteArgs),
     Effect(effect::EffectArgs),
+    Send(in_run::SendArgs),
+    Spawn(in_run::SpawnArgs),
     Spend(in_run::SpendArgs),
     Wait(in_run::WaitArgs),
     Status(in_run::StatusArgs),
@@ -130,7 +132,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "ping",
         ],
     ),
-    ("In a run", &["note", "effect", "spend", "wait", "status"]),
+    ("In a run", &["note", "effect", "send", "spawn", "spend", "wait", "status"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -198,6 +200,8 @@ impl Verb {
             Self::Ping(args) => context.wait_for(ping::ping(context, args)),
             Self::Note(args) => context.wait_for(in_run::write_note(context, args)),
             Self::Effect(args) => context.wait_for(effect::perform_effect(context, args)),
+            Self::Send(args) => context.wait_for(in_run::send_work(context, args)),
+            Self::Spawn(args) => context.wait_for(in_run::spawn_work(context, args)),
             Self::Spend(args) => context.wait_for(in_run::record_spend(context, args)),
             Self::Wait(args) => context.wait_for(in_run::wait(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),

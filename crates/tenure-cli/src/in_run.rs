@@ -19,9 +19,9 @@ use tenure_client::{
     ClientError, ClientOptions,
     run::{RunClient, RunStatus, SOCKET_VARIABLE},
 };
-use tenure_core::{admission::Spend, reason::Reason, refusal::Refusal};
+use tenure_core::{admission::Spend, limits::VALUE_MAX_BYTES, reason::Reason, refusal::Refusal};
 
-use crate::{context::Context, failure::Failure, relative::format_instant};
+use crate::{context::Context, failure::Failure, relative::format_instant, value::read_value};
 
 /// How long a note may take to be durable: a fleet that is away for so long has lost its workers' terms too.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -45,6 +45,34 @@ pub(crate) struct SpendArgs {
     /// Turns of a model; a whole number.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     turns: Option<String>,
+}
+
+/// Give work to an agent, as a job in this session; prints the job's id
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    #[command(flatten)]
+    gift: GiftArgs,
+}
+
+/// Give work to an agent, as a session of its own; prints the job's id
+#[derive(Debug, Args)]
+pub(crate) struct SpawnArgs {
+    #[command(flatten)]
+    gift: GiftArgs,
+}
+
+/// What is given.
+#[derive(Debug, Args)]
+struct GiftArgs {
+    /// To whom.
+    agent: String,
+    /// The work: a text, @FILE, or - for stdin.
+    #[arg(value_name = "BODY|@FILE|-")]
+    body: String,
+    /// Under this key the job is made once. Without it, a later run that gives the same again is answered with the job of the
+    /// earlier one.
+    #[arg(long)]
+    key: Option<String>,
 }
 
 /// Show where this run stands
@@ -75,6 +103,29 @@ pub(crate) async fn record_spend(context: &Context, args: SpendArgs) -> Result<(
         return context.printer.object(&json!({ "seq": seq }));
     }
     Ok(())
+}
+
+pub(crate) async fn send_work(context: &Context, args: SendArgs) -> Result<(), Failure> {
+    give_work(context, args.gift, false).await
+}
+
+pub(crate) async fn spawn_work(context: &Context, args: SpawnArgs) -> Result<(), Failure> {
+    give_work(context, args.gift, true).await
+}
+
+async fn give_work(context: &Context, gift: GiftArgs, spawn: bool) -> Result<(), Failure> {
+    let run = open_run()?;
+    let body = read_value(&gift.body, "the work")?;
+    if body.len() as u64 > VALUE_MAX_BYTES {
+        let words = format!("the work has more than {VALUE_MAX_BYTES} bytes, and so many are taken");
+        let refusal = Refusal::new(Reason::InputTooLarge, words).with_detail("limit_bytes", VALUE_MAX_BYTES);
+        return Err(refusal.into());
+    }
+    let given = run.give_work(&gift.agent, body, spawn, gift.key.as_deref()).await.map_err(explain)?;
+    if context.printer.json {
+        return context.printer.object(&given);
+    }
+    context.printer.line(&given.job_id.to_string())
 }
 
 pub(crate) async fn show_status(context: &Context, _args: StatusArgs) -> Result<(), Failure> {

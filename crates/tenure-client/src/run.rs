@@ -3,17 +3,18 @@
 
 use std::{ffi::OsStr, path::PathBuf};
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 use tenure_core::{
     admission::Spend,
-    id::{Epoch, JobId, Run, Seq, WorkerName},
+    id::{Epoch, JobId, Run, Seq, SessionId, WorkerName},
     wait::Until,
 };
 use tenure_proto::{
     convert::{
         InvalidField,
-        id::{read_job_id, read_worker_name},
+        id::{read_job_id, read_session_id, read_worker_name},
         require,
         time::read_optional_timestamp,
         wait::write_until,
@@ -70,6 +71,17 @@ impl WaitOver {
     }
 }
 
+/// A job that a run gave its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct GivenJob {
+    /// The job.
+    pub job_id: JobId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// True where the same was given before, by an earlier run or under the same key.
+    pub already_given: bool,
+}
+
 impl RunClient {
     /// A client on the run's socket; nothing is sent before the first call.
     ///
@@ -121,6 +133,33 @@ impl RunClient {
         };
         let answer = self.client.call(Repeat::OnlyUnsent, ask).await?;
         Ok(WaitOver::read(require("over", answer.over)?)?)
+    }
+
+    /// Gives work to an agent: as a job in the same session, or, with `spawn`, as a session of its own. When it returns, the job
+    /// exists. Without a key it is sent again only where it was never sent: the same given twice is two jobs.
+    ///
+    /// # Errors
+    /// It is refused, the run is over, or its worker does not answer.
+    pub async fn give_work(
+        &self,
+        agent: &str,
+        body: Bytes,
+        spawn: bool,
+        key: Option<&str>,
+    ) -> Result<GivenJob, ClientError> {
+        let key = key.unwrap_or_default().to_owned();
+        let repeat = if key.is_empty() { Repeat::OnlyUnsent } else { Repeat::Harmless };
+        let request = v1::GiveWorkRequest { agent: agent.to_owned(), body, spawn, key };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { RunServiceClient::new(channel).give_work(request).await }
+        };
+        let given = self.client.call(repeat, ask).await?;
+        Ok(GivenJob {
+            job_id: read_job_id("job_id", &given.job_id)?,
+            session_id: read_session_id("session_id", &given.session_id)?,
+            already_given: given.already_given,
+        })
     }
 
     /// Asks where the run stands.

@@ -29,7 +29,7 @@ use crate::{
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
 /// The kinds of records that a handover is composed from.
-const KINDS_TOLD: [&str; 8] = [
+const KINDS_TOLD: [&str; 10] = [
     "job_admitted",
     "run_started",
     // Told to nobody: it says since when the job was without a run.
@@ -39,6 +39,8 @@ const KINDS_TOLD: [&str; 8] = [
     "effect_done",
     "effect_failed",
     "effect_reconciled",
+    "sent",
+    "spawned",
 ];
 
 /// Hands claimed runs to the worker they were claimed for.

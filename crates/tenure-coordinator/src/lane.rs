@@ -26,7 +26,7 @@ use std::{
 
 use jiff::Timestamp;
 use tenure_core::{chain::Head, limits, run_ref::RunRef};
-use tenure_store::Store;
+use tenure_store::{Gift, Store};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
@@ -89,8 +89,18 @@ impl Lanes {
 
     /// Decides about a job and writes it, again for each new head.
     pub(crate) async fn decide(&self, job: JobKey, planner: Planner) -> Result<Decided, DecideError> {
+        self.decide_giving(job, planner, None).await
+    }
+
+    /// As `decide`; with what is written the job comes into being that it gives work to.
+    pub(crate) async fn decide_giving(
+        &self,
+        job: JobKey,
+        planner: Planner,
+        gift: Option<Box<Gift>>,
+    ) -> Result<Decided, DecideError> {
         let (reply, answer) = Reply::channel();
-        let work = Work::Decide(Decide { job, planner, reply });
+        let work = Work::Decide(Decide { job, planner, gift, reply });
         match self.queue_of(&work.job()).try_send(work) {
             Ok(()) => answer.await.unwrap_or(Err(DecideError::Lane(LaneError::Stopping))),
             Err(mpsc::error::TrySendError::Full(_)) => {

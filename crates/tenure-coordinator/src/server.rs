@@ -27,6 +27,7 @@ mod job_view;
 mod output_stream;
 mod reconcile;
 mod record_stream;
+mod sending;
 mod sessions;
 mod steps;
 mod undo;

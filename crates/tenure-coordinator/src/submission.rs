@@ -5,6 +5,7 @@
 
 mod admission;
 mod eager;
+mod gift;
 mod writer;
 
 use std::sync::Arc;

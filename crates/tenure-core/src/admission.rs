@@ -3,12 +3,14 @@
 //! or that do not exist yet, are absent and pass. It reads no rows: whoever asks has read them in the statement that writes.
 //! Neighbours: `deadline` (the arithmetic), `settlement` (asks before a restart), `declaration` (what an agent sets).
 
+mod gift;
 mod limit;
 mod run;
 mod session;
 mod spend;
 mod submission;
 
+pub use gift::{Gift, admit_gift};
 pub use limit::{Limit, LimitRefusal};
 pub use run::{Amount, Quota, RunAdmission, RunRefusal, admit_run};
 pub use session::admit_session;

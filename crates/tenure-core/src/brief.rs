@@ -72,6 +72,7 @@ fn tell_waking(previous: Run, wait: &WokenBy) -> String {
 fn tell_earlier(text: &mut String, handover: &Handover) {
     tell_notes(text, handover);
     tell_effects(text, handover);
+    tell_gifts(text, handover);
 }
 
 /// What every run is told that goes on with an earlier one's work.
@@ -156,6 +157,25 @@ fn tell_effects(text: &mut String, handover: &Handover) {
     }
     for effect in &handover.effects {
         let _ = writeln!(text, "- {:?} (run {}): {}", effect.key.as_str(), effect.run, tell_state(effect));
+    }
+}
+
+/// What was given is safe to give again: the same is answered with the same job.
+fn tell_gifts(text: &mut String, handover: &Handover) {
+    if handover.gifts.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\nEarlier runs gave this work to other agents. It was given, whatever became of it since. Give the same again only where \
+         you would have given it anyway: you are answered with the job that there is.\n\n",
+    );
+    if handover.gifts_left_out > 0 {
+        let _ = writeln!(text, "- ({} older ones are left out)", handover.gifts_left_out);
+    }
+    for gift in &handover.gifts {
+        let way = if gift.spawned { "spawned for" } else { "sent to" };
+        let key = gift.key.as_deref().map(|key| format!(", under the key {key:?}")).unwrap_or_default();
+        let _ = writeln!(text, "- {way} {} (run {}): job {}{key}", gift.agent, gift.run, gift.job);
     }
 }
 

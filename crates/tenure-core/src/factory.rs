@@ -226,6 +226,7 @@ pub(crate) fn admitted(input: &str) -> Vec<Draft> {
         priority: 1,
         not_before: None,
         traceparent: None,
+        sender: None,
     });
     vec![
         job_admitted,

@@ -5,10 +5,12 @@
 
 mod compose;
 mod effects;
+mod gifts;
 mod json;
 
 pub use compose::History;
 pub use effects::{EarlierEffect, EarlierState};
+pub use gifts::EarlierGift;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -141,6 +143,10 @@ pub struct Handover {
     pub effects: Vec<EarlierEffect>,
     /// Earlier effects that were left out because there were too many bytes of them.
     pub effects_left_out: usize,
+    /// Work that earlier runs gave to agents, oldest first.
+    pub gifts: Vec<EarlierGift>,
+    /// Earlier gifts that were left out because there were too many.
+    pub gifts_left_out: usize,
     /// The session's deadline; none: no ceiling.
     pub deadline: Option<RemainingDeadline>,
 }

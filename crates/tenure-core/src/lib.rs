@@ -33,6 +33,7 @@ pub mod handler;
 pub mod handover;
 pub mod plan;
 pub mod recovery;
+pub mod sending;
 pub mod settlement;
 pub mod term;
 pub mod trace;

@@ -69,6 +69,8 @@ pub const UNASKED_KEYS_MAX: usize = 20;
 pub const HANDOVER_EFFECT_OUTPUT_MAX_BYTES: usize = 512;
 /// Most bytes of effects in a handover, as they are written in its JSON; the latest are kept.
 pub const HANDOVER_EFFECTS_MAX_BYTES: usize = 256 * 1024;
+/// Most gifts to agents in a handover; the latest are kept.
+pub const HANDOVER_GIFTS_MAX: usize = 200;
 /// Longest name of a step.
 pub const STEP_NAME_MAX_BYTES: usize = 256;
 /// Largest output of a step, as JSON.
@@ -223,6 +225,8 @@ pub const PRIORITY_MAX: u8 = 3;
 pub const PRIORITY_DEFAULT: u8 = 1;
 /// Hops of a session, where nothing is said.
 pub const HOPS_DEFAULT: u32 = 8;
+/// How deep a session may be that another one spawned; one that was submitted is 0 deep.
+pub const SPAWN_DEPTH_DEFAULT: u32 = 1;
 /// Runs of a session, where nothing is said.
 pub const RUN_CAP_DEFAULT: u32 = 64;
 /// Most money in one amount, in micro-units of the tenant's currency: a thousand million units.
@@ -320,10 +324,10 @@ pub const NOTES_IN_FLIGHT_MAX: usize = 64;
 /// under way together, because each has a connection of its own: one that waits could not say how an effect ended.
 pub const RUN_SOCKET_CONNECTIONS_MAX: usize = 256;
 /// Requests that are under way on one of those connections; the next one waits its turn.
-pub const RUN_SOCKET_REQUESTS_MAX: u32 = 8;
+pub const RUN_SOCKET_REQUESTS_MAX: u32 = 4;
 /// Longest request on such a connection. A note that is longer than notes may be is told so as long as it is not longer
 /// than this.
-pub const RUN_SOCKET_REQUEST_MAX_BYTES: usize = 128 * 1024;
+pub const RUN_SOCKET_REQUEST_MAX_BYTES: usize = 288 * 1024;
 /// Effects of one run that are under way at the same time, those that wait for their record included; the next one waits
 /// its turn.
 pub const EFFECTS_IN_FLIGHT_MAX: usize = 128;

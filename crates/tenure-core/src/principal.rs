@@ -39,6 +39,12 @@ impl Principal {
         Self { actor: actor.into(), basis: Basis::Asserted }
     }
 
+    /// A run of this agent, through its own socket.
+    #[must_use]
+    pub fn connected(agent: impl Into<String>) -> Self {
+        Self { actor: agent.into(), basis: Basis::Connected }
+    }
+
     /// A part of the fleet, for example `sweep`, `worker w1`, `guardian of w1`.
     #[must_use]
     pub fn fleet(part: impl Into<String>) -> Self {

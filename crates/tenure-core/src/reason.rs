@@ -114,6 +114,10 @@ reasons! {
     DeadlineReached = "DEADLINE_REACHED", Rejected;
     /// A wait, or work that is set down, until an instant that is over, beyond the session's deadline or too far away.
     WaitOutOfBounds = "WAIT_OUT_OF_BOUNDS", Rejected;
+    /// No hop is left: neither another job nor another run.
+    HopsExhausted = "HOPS_EXHAUSTED", Rejected;
+    /// A session that is as deep as one may be, and would spawn another.
+    SpawnTooDeep = "SPAWN_TOO_DEEP", Rejected;
     /// The epoch or generation is not the present one.
     Fenced = "FENCED", Fenced;
     /// The run is over.

@@ -30,6 +30,7 @@ use crate::{
     job::State,
     principal::Principal,
     recovery::{Denial, GoneProof, Interruption, RecoveryPolicy, Restart},
+    sending::{Given, Sender},
     step::StepName,
     wait::Wait,
 };
@@ -122,6 +123,9 @@ pub enum RecordKind {
         /// W3C trace context of the submitter.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         traceparent: Option<String>,
+        /// Whose run gave it the work, where one did.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        sender: Option<Sender>,
     },
     /// What the job is held to. A job without it never started.
     PlanFrozen {
@@ -293,6 +297,21 @@ pub enum RecordKind {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         invariant: Option<String>,
     },
+    /// The run gave work to an agent, as a job in the same session.
+    Sent(Given),
+    /// The run gave work to an agent, as a session of its own.
+    Spawned(Given),
+    /// A limit stood against giving work; the run goes on.
+    SendRefused {
+        /// `send` or `spawn`.
+        verb: String,
+        /// To whom.
+        agent: AgentName,
+        /// The stable code.
+        code: String,
+        /// The same for a person.
+        detail: String,
+    },
     /// The child of a run is known to be gone: its whole group is empty.
     ChildGone {
         /// The epoch of that run.
@@ -452,6 +471,9 @@ impl RecordKind {
             Self::Resumed { .. } => "resumed",
             Self::Suspended { .. } => "suspended",
             Self::Woken { .. } => "woken",
+            Self::Sent(_) => "sent",
+            Self::Spawned(_) => "spawned",
+            Self::SendRefused { .. } => "send_refused",
             Self::ChildGone { .. } => "child_gone",
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::RecoveryDenied { .. } => "recovery_denied",
@@ -567,6 +589,9 @@ impl RecordKind {
             | Self::GroupSettled { .. }
             | Self::Reopened { .. }
             | Self::Resumed { .. }
+            | Self::Sent(_)
+            | Self::Spawned(_)
+            | Self::SendRefused { .. }
             | Self::AbandonRequested { .. }
             | Self::Suspended { .. }
             | Self::Woken { .. }
@@ -661,6 +686,9 @@ impl RecordKind {
             | Self::Resumed { .. }
             | Self::Suspended { .. }
             | Self::Woken { .. }
+            | Self::Sent(_)
+            | Self::Spawned(_)
+            | Self::SendRefused { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }

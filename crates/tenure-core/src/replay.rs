@@ -1,5 +1,5 @@
-//! Strict replay of a handler: what its journal says it asked for, in order, and whether a program asks for the same. Steps and
-//! effects are answered from the record, and what a group of effects decided is decided; nothing is performed and nothing is
+//! Strict replay of a handler: what its journal says it asked for, in order, and whether a program asks for the same. Steps,
+//! effects and gifts are answered from the record, and what a group of effects decided is decided; nothing is performed and nothing is
 //! written. The first thing that differs is the end: what came after it would differ for that reason. Neighbours: the SDK runs the handler against it, `record` has what is read.
 //!
 //! ```text
@@ -7,15 +7,16 @@
 //!                                                                             pay/8  ─▶ diverges: the journal has pay/7
 //! ```
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     effect::{Disposition, EffectKey, EffectRequest},
-    id::Seq,
+    id::{AgentName, Seq},
     job::State,
     record::{GroupOutcome, Phase, Record, RecordKind},
+    sending::{Given, Way},
     step::StepName,
 };
 
@@ -88,6 +89,8 @@ pub enum Asked {
     },
     /// A group, to be committed.
     Commit(StepName),
+    /// Work for an agent, under a key where one is named.
+    Gift(Way, AgentName, Option<String>),
 }
 
 /// What a handler is answered.
@@ -154,7 +157,12 @@ pub struct Script {
     /// What the job returned, where it succeeded.
     result: Option<Option<Vec<u8>>>,
     over: Option<Over>,
+    /// How often each was given without a key: in the journal, and by the handler.
+    recorded: GiftCounts,
+    asked: GiftCounts,
 }
+
+type GiftCounts = BTreeMap<(&'static str, AgentName), u32>;
 
 #[derive(Debug, Clone)]
 enum Over {
@@ -178,6 +186,19 @@ enum What {
     Group(StepName),
     /// What a group decided.
     Decision(StepName),
+    /// Work for an agent, under a key or as the so-manieth without one.
+    Gift(&'static str, AgentName, Result<String, u32>),
+}
+
+impl What {
+    fn gift(counts: &mut GiftCounts, way: Way, agent: &AgentName, key: Option<String>) -> Self {
+        let which = key.ok_or_else(|| {
+            let count = counts.entry((way.verb(), agent.clone())).or_default();
+            *count += 1;
+            *count
+        });
+        Self::Gift(way.verb(), agent.clone(), which)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -201,6 +222,8 @@ impl fmt::Display for What {
             Self::Effect(key) => write!(f, "the effect {:?}", key.as_str()),
             Self::Group(name) => write!(f, "the group {:?}", name.as_str()),
             Self::Decision(name) => write!(f, "the decision about the group {:?}", name.as_str()),
+            Self::Gift(verb, agent, Ok(key)) => write!(f, "{verb} {agent} under the key {key:?}"),
+            Self::Gift(verb, agent, Err(count)) => write!(f, "{verb} {agent}, number {count}"),
         }
     }
 }
@@ -256,9 +279,19 @@ impl Script {
                     GroupOutcome::Reversed => Outcome::Reversed(invariant.clone().unwrap_or_default()),
                 };
             }
+            RecordKind::Sent(given) => self.take_gift(record.seq, Way::Send, given),
+            RecordKind::Spawned(given) => self.take_gift(record.seq, Way::Spawn, given),
             RecordKind::JobConcluded { outcome: State::Succeeded, .. } => self.result = Some(owned()),
             _ => {}
         }
+    }
+
+    /// A handler is answered with the job that came of it.
+    fn take_gift(&mut self, seq: Seq, way: Way, given: &Given) {
+        let what = What::gift(&mut self.recorded, way, &given.agent, given.key.clone());
+        // What is text and ids can be written.
+        let told = serde_json::to_vec(given).unwrap_or_default();
+        self.find_or_add(seq, what).outcome = Outcome::Returned(Some(told));
     }
 
     fn find_or_add(&mut self, seq: Seq, what: What) -> &mut Item {
@@ -284,6 +317,7 @@ impl Script {
             Asked::Group(name) => (What::Group(name), None),
             Asked::Commit(name) => (What::Decision(name), None),
             Asked::Invariant { group, words, holds } => return self.ask_invariant(group, &words, holds),
+            Asked::Gift(way, agent, key) => (What::gift(&mut self.asked, way, &agent, key), None),
         };
         let Some(place) = self.find(&what) else { return self.meet_unknown(&what) };
         if place > self.next {
@@ -645,5 +679,34 @@ mod tests {
                 (None, Some("the decision about the group \"order\""))
             );
         }
+    }
+
+    fn sent(agent: &str, key: Option<&str>) -> Draft {
+        let (child, session) = (job_id(), crate::id::SessionId(job_id().0));
+        let (agent, key) = (agent.parse().unwrap(), key.map(str::to_owned));
+        Draft::bare(RecordKind::Sent(Given { child, session, agent, key }))
+    }
+
+    #[test]
+    fn gifts_are_answered_with_their_jobs_and_another_agent_is_a_divergence() {
+        let give = |agent: &str, key: Option<&str>| {
+            Asked::Gift(Way::Send, agent.parse().unwrap(), key.map(str::to_owned))
+        };
+        let journal = || vec![sent("reviewer", None), sent("reviewer", None), sent("reviewer", Some("k"))];
+        let mut same = script(journal());
+        for key in [None, None, Some("k"), Some("k")] {
+            let Told::Returned(json) = same.ask(give("reviewer", key)) else { panic!("{key:?}") };
+            let given: Given = serde_json::from_slice(&json).unwrap();
+            assert_eq!(given.child, job_id());
+        }
+        assert_eq!(same.ask(give("reviewer", None)), Told::Over);
+        assert_eq!(same.finish(None).goes_on_with.unwrap(), "send reviewer, number 3");
+        let mut other = script(journal());
+        assert_eq!(other.ask(give("developer", None)), Told::Over);
+        let divergence = other.finish(None).divergence.unwrap();
+        assert_eq!(
+            (&*divergence.journal, &*divergence.handler),
+            ("send reviewer, number 1", "asks for send developer, number 1")
+        );
     }
 }

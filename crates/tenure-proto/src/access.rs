@@ -44,6 +44,7 @@ pub const METHODS: [(&str, Access); 40] = [
     ("tenure.v1.WorkerService/AskWait", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadInput", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/PutResult", Access::Fleet(Work)),
+    ("tenure.v1.WorkerService/SendJob", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReportGone", Access::RunSecret),
     ("tenure.v1.WorkerService/ListWorkers", Access::Fleet(Read)),
     ("grpc.health.v1.Health/Check", Access::Open),

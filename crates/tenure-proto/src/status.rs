@@ -51,6 +51,8 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::Halted
         | Reason::HaltNotStanding
         | Reason::DeadlineReached
+        | Reason::HopsExhausted
+        | Reason::SpawnTooDeep
         | Reason::RunOver
         | Reason::EffectInDoubt
         | Reason::EffectDecided

@@ -11,14 +11,17 @@
 //!
 //! A writer that acts on an old head finds the next position taken and is filtered out; one that races for it waits for the
 //! primary key and loses the whole batch, which is then sent again with the competitor visible. `group` joins one job's
-//! appends, `columns` and `effect` turn groups into arrays, `refusal` tells apart, `retry` sends again.
+//! appends, `columns`, `effect` and `gift` turn groups into arrays, `refusal` tells apart, `retry` sends again.
 
 mod columns;
 mod effect;
+mod gift;
 mod group;
 mod refusal;
 mod retry;
 mod wait;
+
+pub use gift::Gift;
 
 use sqlx::query_file;
 use tenure_core::{
@@ -33,6 +36,7 @@ use tenure_core::{
 
 use columns::{JobColumns, RecordColumns};
 use effect::EffectColumns;
+use gift::GiftColumns;
 use group::{Group, group_appends};
 use wait::WaitColumns;
 
@@ -60,6 +64,8 @@ pub struct Append {
     pub request: Option<Digest>,
     /// What follows.
     pub changes: Changes,
+    /// The job that its last record gives work to.
+    pub gift: Option<Box<Gift>>,
 }
 
 /// What must be true of a job's lease for an append to be admitted.
@@ -158,6 +164,7 @@ impl Store {
         let record = RecordColumns::of(batch, groups);
         let effect = EffectColumns::of(batch, groups);
         let wait = WaitColumns::of(batch, groups);
+        let gift = GiftColumns::of(batch, groups);
         let rows = query_file!(
             "queries/journal/append_records.sql",
             &job.no,
@@ -226,7 +233,29 @@ impl Store {
             &wait.no,
             &wait.tenant as _,
             &wait.job,
-            &wait.wait as _
+            &wait.wait as _,
+            &gift.no,
+            &gift.tenant as _,
+            &gift.job,
+            &gift.seq,
+            &gift.child,
+            &gift.session,
+            &gift.agent as _,
+            &gift.declaration as _,
+            &gift.bundle as _,
+            &gift.recovery,
+            &gift.hops,
+            &gift.priority,
+            &gift.requires,
+            &gift.traceparent as _,
+            &gift.key_hash as _,
+            &gift.payload_digest as _,
+            &gift.depth as _,
+            &gift.run_cap,
+            &gift.budget_micros,
+            &gift.ceiling_s as _,
+            &gift.deadline_at as _,
+            &gift.submitted_by as _
         )
         .fetch_all(&self.pool)
         .await

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Stands for the digest of a payload that was erased.
-const ERASED_DIGEST: Digest = Digest([0; 32]);
+pub(crate) const ERASED_DIGEST: Digest = Digest([0; 32]);
 
 const ATTEMPTED: &str = "storing submissions";
 

@@ -17,11 +17,12 @@
 //! journal either: output, testimony, and a deadline that was given as an instant and has passed meanwhile. Values in a blob
 //! store stay there, so the coordinator that resumes needs the same one, and nothing of it may be erased meanwhile.
 //!
-//! Neighbours: `original` reads the job, `databases` has somewhere to write it, `replay` writes the prefix, `rebuilt` is what comes of it, `backstop` watches the unique
+//! Neighbours: `original` reads the job and `gift` what it gave to agents, `databases` has somewhere to write it, `replay` writes the prefix, `rebuilt` is what comes of it, `backstop` watches the unique
 //! index of announcements, `honesty` judges.
 
 mod backstop;
 mod databases;
+mod gift;
 mod honesty;
 mod original;
 mod rebuilt;

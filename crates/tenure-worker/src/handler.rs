@@ -19,6 +19,7 @@ mod context;
 mod definition;
 mod effect;
 mod error;
+mod gift;
 mod group;
 mod guard;
 mod replay;
@@ -30,14 +31,15 @@ pub use tenure_core::{
     admission::Spend,
     effect::{Disposition, EffectRecovery},
     handler::HandlerVersion,
-    handover::{Cause, EarlierEffect, EarlierNote, EarlierState},
-    id::{Epoch, JobId, Run},
+    handover::{Cause, EarlierEffect, EarlierGift, EarlierNote, EarlierState},
+    id::{Epoch, JobId, Run, SessionId},
     money::Micros,
     reason::Reason,
     refusal::Refusal,
 };
 pub use tokio_util::sync::CancellationToken;
 
+pub use crate::gifts::GivenJob;
 pub use ask::Ending;
 pub(crate) use ask::EndingAsk;
 pub use compensation::UndoCall;
@@ -48,6 +50,7 @@ pub use definition::{HandlerWorker, InvalidHandler};
 pub use effect::{Effect, EffectCall, EffectError, Probe};
 pub use error::HandlerError;
 pub(crate) use error::{ToldError, bound_words};
+pub use gift::Gift;
 pub use group::{Group, GroupError};
 pub use guard::GuardError;
 pub(crate) use guard::HandlerGuard;

@@ -28,6 +28,7 @@ mod term;
 
 mod effect;
 mod executor;
+mod gifts;
 mod journal;
 mod outbox;
 mod run_calls;

@@ -2,7 +2,8 @@
 //! run's user alone (mode 0600), it is made before the child and it is gone with the run, so whoever speaks here speaks
 //! for this run, and may fill no more of the worker than is set aside for one run. A note is answered when it is durable and not before. Once the run is over, or another holds its job,
 //! everything is refused, saying who. It is no place for anybody else: people ask a coordinator.
-//! Neighbours: `executor` opens and closes it, `outbox` carries the notes, `effect` answers for effects.
+//! Neighbours: `executor` opens and closes it, `outbox` carries the notes, `effect` answers for effects, `gifts` for work that is
+//! given.
 
 mod connections;
 mod standing;
@@ -20,15 +21,15 @@ use std::{
 
 use tenure_core::{
     admission::Spend, deadline::ceil_seconds, id::Seq, limits, money::Micros, reason::Reason,
-    refusal::Refusal, wait::Wait,
+    refusal::Refusal, sending::Way, wait::Wait,
 };
 use tenure_proto::{
     convert::{time::write_timestamp, wait::read_until},
     status::refusal_to_status,
     v1::{
         GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
-        PerformEffectRequest, PerformEffectResponse, RecordSpendRequest, RecordSpendResponse, WaitOver,
-        WaitRequest, WaitResponse, WriteNoteRequest, WriteNoteResponse,
+        GiveWorkRequest, GiveWorkResponse, PerformEffectRequest, PerformEffectResponse, RecordSpendRequest,
+        RecordSpendResponse, WaitOver, WaitRequest, WaitResponse, WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
 };
@@ -48,6 +49,7 @@ use self::connections::accept_connections;
 pub(crate) use self::standing::RunStanding;
 use crate::{
     effect::RunEffects,
+    gifts::{Gift, GivenJob, RunGifts},
     guardian::BootInstant,
     journal::Report,
     runner::{ProcessHandle, RunUser},
@@ -104,6 +106,7 @@ pub(crate) struct RunVoice {
     standing: Arc<RunStanding>,
     effects: Arc<RunEffects>,
     waits: RunWaits,
+    gifts: RunGifts,
     notes: AtomicU64,
     in_flight: Arc<Semaphore>,
 }
@@ -112,7 +115,8 @@ impl RunVoice {
     /// The voice of a run whose child is not started yet, and its effects.
     pub(crate) fn new(standing: Arc<RunStanding>, effects: Arc<RunEffects>) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits::NOTES_IN_FLIGHT_MAX));
-        Self { standing, effects, waits: RunWaits::default(), notes: AtomicU64::new(0), in_flight }
+        let gifts = RunGifts::new(Arc::clone(&standing));
+        Self { standing, effects, gifts, waits: RunWaits::default(), notes: AtomicU64::new(0), in_flight }
     }
 
     /// From now on notes and effects are signs of life of this process.
@@ -168,6 +172,11 @@ impl RunVoice {
         let outbox = &standing.context.outbox;
         let answer = outbox.add_bounded_report(&standing.grant.run, report, turn).await;
         standing.read_durable(answer.ok())
+    }
+
+    /// Gives work to an agent; returns once the job exists.
+    pub(crate) async fn give(&self, gift: Gift) -> Result<GivenJob, Refusal> {
+        self.gifts.give(gift).await
     }
 
     fn read_status(&self) -> GetRunStatusResponse {
@@ -245,6 +254,22 @@ impl RunService for RunVoice {
         });
         step.map(|step| Response::new(GetStepToUndoResponse { step }))
             .map_err(|refusal| refusal_to_status(&refusal))
+    }
+
+    async fn give_work(
+        &self,
+        request: Request<GiveWorkRequest>,
+    ) -> Result<Response<GiveWorkResponse>, Status> {
+        let GiveWorkRequest { agent, body, spawn, key } = request.into_inner();
+        let way = if spawn { Way::Spawn } else { Way::Send };
+        let key = Some(key).filter(|key| !key.is_empty());
+        let given = self.give(Gift { agent, body, way, key }).await;
+        let write = |given: GivenJob| GiveWorkResponse {
+            job_id: given.job.to_string(),
+            session_id: given.session.to_string(),
+            already_given: given.already_given,
+        };
+        given.map(|given| Response::new(write(given))).map_err(|refusal| refusal_to_status(&refusal))
     }
 
     async fn get_run_status(

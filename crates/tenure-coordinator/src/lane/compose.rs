@@ -23,7 +23,7 @@ use tenure_core::{
     refusal::Refusal,
     settlement::{EndDecision, EndReport, RunEnd, plan_end, plan_success},
 };
-use tenure_store::{Append, AppendOutcome, Guard};
+use tenure_store::{Append, AppendOutcome, Gift, Guard};
 
 use permission::{Hindrance, judge_announcement, judge_permission};
 
@@ -345,6 +345,7 @@ fn seal_report(
         n: Some(report.n),
         request: Some(report.request),
         changes,
+        gift: None,
     })
 }
 
@@ -370,7 +371,7 @@ fn compose_decision(
         }
         Ok(Decision::Write(plan)) => plan.in_phase(facts.phase()),
     };
-    match seal_plan(key, &facts, plan, now) {
+    match seal_plan(key, &facts, plan, decide.gift.clone(), now) {
         Ok(append) => {
             let pending = Pending { work: Work::Decide(decide), attempts, refused: None };
             Step::Last(Composed { append, pending, facts: Some(facts) })
@@ -383,7 +384,13 @@ fn compose_decision(
 }
 
 /// Seals a plan at the head that its facts were read at.
-fn seal_plan(key: &JobKey, facts: &JobFacts, plan: Plan, now: Timestamp) -> Result<Append, SealError> {
+fn seal_plan(
+    key: &JobKey,
+    facts: &JobFacts,
+    plan: Plan,
+    gift: Option<Box<Gift>>,
+    now: Timestamp,
+) -> Result<Append, SealError> {
     let header = Header {
         tenant: key.0.clone(),
         job: key.1,
@@ -402,6 +409,7 @@ fn seal_plan(key: &JobKey, facts: &JobFacts, plan: Plan, now: Timestamp) -> Resu
         n: None,
         request: None,
         changes: plan.changes,
+        gift,
     })
 }
 

@@ -159,6 +159,9 @@ impl Lane {
             }
             ReadyChange::Insert { not_before: Some(_), .. } | ReadyChange::Keep | ReadyChange::Delete => {}
         }
+        if append.gift.is_some() {
+            self.parts.wakes.note_ready();
+        }
         if let Some(order) = facts.and_then(|facts| order_for_holder(facts, append)) {
             self.parts.wakes.raise_order(order);
         }

@@ -558,7 +558,7 @@ fn what_was_read_for_the_front_says_nothing_about_what_stands_behind_it() {
 
     let (decide, decided) = Reply::channel();
     let planner = Box::new(|_: &JobFacts| Ok(Decision::Already));
-    let decide = Decide { job: (run.tenant.clone(), run.job), planner, reply: decide };
+    let decide = Decide { job: (run.tenant.clone(), run.job), planner, gift: None, reply: decide };
     let decide = Pending { work: Work::Decide(decide), attempts: 0, refused: None };
     let (late, _answer) = note(&run, 7);
     let (_, left) = compose(&run, read(tail()), [late, decide]);

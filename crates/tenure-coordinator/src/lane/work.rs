@@ -20,7 +20,7 @@ use tenure_core::{
     run_ref::RunRef,
     settlement::EndReport,
 };
-use tenure_store::{AppendOutcome, NewTestimony, StoreError};
+use tenure_store::{AppendOutcome, Gift, NewTestimony, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::patience::Unanswered;
@@ -149,6 +149,8 @@ pub(crate) struct Decide {
     pub(crate) job: JobKey,
     /// How to decide.
     pub(crate) planner: Planner,
+    /// The job that the last record gives work to, where one is written.
+    pub(crate) gift: Option<Box<Gift>>,
     /// Who is told what became of it.
     pub(crate) reply: Reply<Result<Decided, DecideError>>,
 }
@@ -267,11 +269,17 @@ impl ReportBody {
     }
 }
 
+/// The bytes of what is given.
+fn gift_bytes(gift: &Gift) -> usize {
+    gift.new.records.iter().filter_map(|record| record.value.as_ref()).map(|value| value.value.len()).sum()
+}
+
 impl Work {
     /// The bytes that it carries.
     pub(crate) fn size_bytes(&self) -> usize {
         match self {
-            Self::Remember { .. } | Self::Decide(_) => 0,
+            Self::Remember { .. } => 0,
+            Self::Decide(decide) => decide.gift.as_ref().map_or(0, |gift| gift_bytes(gift)),
             Self::Report(report) => report.body.size_bytes(),
         }
     }

@@ -1,5 +1,5 @@
-//! `WorkerService`: registering and attaching workers, the reports of guardians, what a run asks about its effects, the
-//! list. Registering and being connected
+//! `WorkerService`: registering and attaching workers, the reports of guardians, what a run asks about its effects, what it
+//! gives to agents, the list. Registering and being connected
 //! are different things: the one opens a term, the other is a stream. Neighbours: `attachment` serves the stream, `gone`
 //! settles what guardians report.
 
@@ -30,6 +30,7 @@ use super::{
     caller::FleetCaller,
     effects::read_effect,
     followers::Stream,
+    sending::send_job,
     steps::read_steps,
     undo::read_step_to_undo,
     waits::ask_wait,
@@ -207,6 +208,14 @@ impl WorkerService for Workers {
     ) -> Result<Response<v1::PutResultResponse>, Status> {
         let (caller, inbound): (FleetCaller, _) = open(request)?;
         answer_at_length(put_result(&self.parts, &caller, inbound)).await
+    }
+
+    async fn send_job(
+        &self,
+        request: Request<v1::SendJobRequest>,
+    ) -> Result<Response<v1::SendJobResponse>, Status> {
+        let (caller, request): (FleetCaller, _) = open(request)?;
+        answer(send_job(&self.parts, &caller, request)).await
     }
 
     async fn list_workers(

@@ -12,7 +12,7 @@ use tenure_core::{
     admission::{Admitted, Input, Submission, admit_session, admit_submission},
     chain::Head,
     declaration::{Declaration, PolicyBundle},
-    id::{AgentName, Epoch, Generation, Run, Tenant},
+    id::{AgentName, Epoch, Generation, Run, SessionId, Tenant},
     money::Micros,
     principal::Principal,
     reason::Reason,
@@ -59,12 +59,20 @@ struct Refused {
 }
 
 /// An agent as it is at present.
-struct Revision {
-    declaration: Declaration,
+pub(super) struct Revision {
+    pub(super) declaration: Declaration,
     document: Arc<[u8]>,
-    bundle: Option<PolicyBundle>,
+    pub(super) bundle: Option<PolicyBundle>,
     /// What the tenant has spent in 24 hours.
-    spent: Micros,
+    pub(super) spent: Micros,
+}
+
+/// Where a job is to be.
+pub(super) struct Place<'a> {
+    pub(super) tenant: &'a Tenant,
+    pub(super) generation: Generation,
+    /// None: in a session of its own.
+    pub(super) session: Option<SessionId>,
 }
 
 impl Admissions {
@@ -181,7 +189,11 @@ impl Admissions {
             .collect()
     }
 
-    async fn read_revision(&self, tenant: &Tenant, agent: &AgentName) -> Result<Revision, Refusal> {
+    pub(super) async fn read_revision(
+        &self,
+        tenant: &Tenant,
+        agent: &AgentName,
+    ) -> Result<Revision, Refusal> {
         let found = self.store.read_agent(tenant, agent).await.map_err(|error| refuse_store(&error))?;
         let found = found.ok_or_else(|| {
             let words = format!("no agent {agent} is declared");
@@ -203,7 +215,8 @@ impl Admissions {
         let bundle = revision.bundle.as_ref();
         let mut admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
         admit_session(bundle, revision.spent)?;
-        let new = self.seal(&caller.tenant, caller.principal.clone(), key, &mut admitted)?;
+        let place = Place { tenant: &caller.tenant, generation: self.generation, session: None };
+        let new = self.seal(place, caller.principal.clone(), key, &mut admitted)?;
         let input = match admitted.submission.input {
             Input::Bytes(value) => KeptValue::Beside(value),
             Input::Blob { reference, .. } => KeptValue::Blob(reference),
@@ -211,19 +224,18 @@ impl Admissions {
         Ok(SealedJob { new, document: revision.document.clone(), input })
     }
 
-    fn seal(
+    pub(super) fn seal(
         &self,
-        tenant: &Tenant,
+        Place { tenant, generation, session }: Place<'_>,
         by: Principal,
         key: Option<SubmissionKey>,
         admitted: &mut Admitted,
     ) -> Result<NewJob, Refusal> {
         let at = self.clock.now();
-        let (job, session) = (mint_job_id(at), mint_session_id(at));
+        let (job, session) = (mint_job_id(at), session.unwrap_or_else(|| mint_session_id(at)));
         let given = admitted.submission.traceparent.take();
         admitted.submission.traceparent = Some(settle_trace(job, given.as_deref()).to_string());
-        let header =
-            Header { tenant: tenant.clone(), job, generation: self.generation, epoch: Epoch(0), run: Run(0) };
+        let header = Header { tenant: tenant.clone(), job, generation, epoch: Epoch(0), run: Run(0) };
         let submitted_by = by.actor.clone();
         let drafts = admitted.drafts(session, by, mint_salt());
         let records = seal_records(&header, Head::genesis(), at, drafts)
@@ -234,7 +246,7 @@ impl Admissions {
             job,
             session,
             submitted_by,
-            generation: self.generation,
+            generation,
             agent: given.agent.clone(),
             declaration: admitted.declaration,
             bundle: admitted.bundle,

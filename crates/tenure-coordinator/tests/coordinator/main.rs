@@ -29,6 +29,8 @@ mod resend;
 
 mod effect;
 
+mod sending;
+
 mod answers;
 mod changed;
 

@@ -20,6 +20,7 @@ use crate::{
     record::{DeadlineSetting, Draft, NewValue, RecordKind, SaltedValue, ValueRef},
     recovery::RecoveryPolicy,
     refusal::Refusal,
+    sending::Sender,
 };
 
 /// What a submitter asks for.
@@ -110,6 +111,8 @@ pub struct Admitted {
     pub budget: Micros,
     /// Labels that its worker must have.
     pub requires: Vec<String>,
+    /// Whose run gave it the work, where one did.
+    pub sender: Option<Sender>,
 }
 
 impl Submission {
@@ -157,6 +160,7 @@ impl Admitted {
             priority: self.priority,
             not_before: self.not_before,
             traceparent: given.traceparent.clone(),
+            sender: self.sender.clone(),
         });
         let frozen =
             RecordKind::PlanFrozen { recovery: self.recovery.clone(), hops: self.hops, rungs: Vec::new() };
@@ -196,6 +200,7 @@ pub fn admit_submission(
         run_cap: declaration.run_cap(bundle),
         budget: declaration.budget(bundle),
         requires: list_requirements(&submission.agent, declaration),
+        sender: None,
         submission,
     })
 }

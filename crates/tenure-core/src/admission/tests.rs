@@ -7,14 +7,16 @@ use crate::{
     chain::value_digest,
     deadline::Deadline,
     declaration::{Declaration, PolicyBundle},
-    factory::{person, second, start},
+    factory::{person, running, second, start},
     halt::{Scope, StandingHalt},
-    id::{HaltId, SessionId},
+    id::{HaltId, Run, SessionId},
     limits::{KEY_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX},
     money::Micros,
+    plan::JobFacts,
     reason::Reason,
     record::{DeadlineSetting, RecordKind},
     refusal::Refusal,
+    sending::{Sender, Way},
 };
 
 fn everything_refuses() -> RunAdmission {
@@ -227,4 +229,25 @@ fn an_admitted_job_begins_with_its_admission_and_its_frozen_plan() {
     let RecordKind::PlanFrozen { recovery, hops, .. } = &drafts[1].kind else { panic!() };
     assert_eq!((recovery, *hops), (&admitted.recovery, 8));
     assert_eq!(drafts.len(), 2);
+}
+
+#[test]
+fn what_is_sent_shares_the_session_of_its_giver_and_what_is_spawned_has_limits_of_its_own() {
+    let giver = Sender { job: crate::factory::job_id(), run: Run(2), agent: "analyst".parse().unwrap() };
+    let facts = JobFacts { hops_left: 3, deadline_at: Some(second(60)), ..running() };
+    let give = |way| {
+        let (agent, sender) = (submission().agent, giver.clone());
+        let gift = Gift { agent, body: b"v1".to_vec(), way, sender, priority: 2, traceparent: None };
+        admit_gift(gift, &facts, &declaration(), None, start()).unwrap()
+    };
+    let (sent, spawned) = (give(Way::Send), give(Way::Spawn));
+    assert_eq!((sent.hops, sent.deadline), (2, DeadlineSetting::At(second(60))));
+    let own = admit(submission()).unwrap();
+    assert_eq!((spawned.hops, spawned.deadline), (own.hops, own.deadline));
+    for admitted in [sent, spawned] {
+        assert_eq!((admitted.priority, &admitted.sender), (2, &Some(giver.clone())));
+        let drafts = admitted.drafts(SessionId(crate::factory::job_id().0), person(), [9; 16]);
+        let RecordKind::JobAdmitted { sender, .. } = &drafts[0].kind else { panic!() };
+        assert_eq!(sender.as_ref(), Some(&giver));
+    }
 }

@@ -153,3 +153,24 @@ fn a_recovered_run_is_told_how_every_effect_stands_and_what_is_done_about_it() {
     let journal = journal_of_effects();
     insta::assert_snapshot!(brief(&compose(&journal, journal.head().seq)));
 }
+
+/// Work that a run gave to an agent, under a key where one is named.
+fn given(key: Option<&str>) -> crate::sending::Given {
+    crate::sending::Given {
+        child: job_id(),
+        session: crate::id::SessionId(job_id().0),
+        agent: "reviewer".parse().unwrap(),
+        key: key.map(str::to_owned),
+    }
+}
+
+#[test]
+fn a_recovered_run_is_told_what_was_given_to_other_agents() {
+    use crate::record::{Draft, RecordKind};
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch), Draft::bare(RecordKind::Sent(given(None)))])
+        .write(1, 1, vec![Draft::bare(RecordKind::Spawned(given(Some("audit/1"))))])
+        .write(3, 2, vec![run_started(recovered(1, Interruption::WorkerLost, 2))]);
+    insta::assert_snapshot!(brief(&compose(&journal, journal.head().seq)));
+}

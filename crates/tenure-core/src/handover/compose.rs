@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-use super::{Cause, EarlierNote, Handover, RemainingDeadline, effects::EffectsKept};
+use super::{Cause, EarlierNote, Handover, RemainingDeadline, effects::EffectsKept, gifts::GiftsKept};
 use crate::{
     deadline::Deadline,
     id::{JobId, Run, Seq},
@@ -26,6 +26,8 @@ impl Handover {
             notes_left_out: 0,
             effects: Vec::new(),
             effects_left_out: 0,
+            gifts: Vec::new(),
+            gifts_left_out: 0,
             deadline: remaining(deadline, now),
         }
     }
@@ -39,6 +41,7 @@ pub struct History {
     input: KeptValue,
     notes: NotesKept,
     effects: EffectsKept,
+    gifts: GiftsKept,
 }
 
 impl History {
@@ -51,15 +54,17 @@ impl History {
             input: KeptValue::Erased,
             notes: NotesKept::default(),
             effects: EffectsKept::default(),
+            gifts: GiftsKept::default(),
         }
     }
 
     /// Takes the next record with the value beside it. Records come in order; all of them, or those kinds that matter
-    /// (`job_admitted`, `run_started`, `note`, and those of effects).
+    /// (`job_admitted`, `run_started`, `note`, `sent`, `spawned`, and those of effects).
     pub fn take_record(&mut self, record: Record, value: Option<Vec<u8>>) {
         let before = record.seq < self.up_to;
         if before {
             self.effects.keep(&record, value.as_deref());
+            self.gifts.keep(&record);
         }
         match record.kind {
             RecordKind::RunStarted { cause, .. } if record.seq == self.up_to => {
@@ -80,8 +85,21 @@ impl History {
         let (job, run, cause) = self.start?;
         let (notes, notes_left_out) = (self.notes.kept.into(), self.notes.left_out);
         let (effects, effects_left_out) = self.effects.into_told();
+        let (gifts, gifts_left_out) = (self.gifts.kept.into(), self.gifts.left_out);
         let (input, deadline) = (self.input, remaining(deadline, now));
-        Some(Handover { job, run, cause, input, notes, notes_left_out, effects, effects_left_out, deadline })
+        Some(Handover {
+            job,
+            run,
+            cause,
+            input,
+            notes,
+            notes_left_out,
+            effects,
+            effects_left_out,
+            gifts,
+            gifts_left_out,
+            deadline,
+        })
     }
 }
 

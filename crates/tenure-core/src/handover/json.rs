@@ -7,6 +7,7 @@
 //!  "notes": [{"run": 1, "at": "2026-11-30T09:00:00.000001Z", "text": "…"}],
 //!  "effects": [{"key": "git/push", "attempt": 1, "run": 1, "at": "2026-11-30T09:00:01Z", "mutates": true, "state": "done",
 //!               "recovery": "probe", "output": "…"}],
+//!  "gifts": [{"run": 1, "at": "2026-11-30T09:00:02Z", "agent": "reviewer", "job": "019…"}],
 //!  "deadline": {"at": "2026-11-30T10:00:00Z", "remaining_s": 3120}}
 //! ```
 //!
@@ -15,13 +16,13 @@
 //! there only where it was cut off, and the whole is read back by asking for the effect under its key.
 //! `encoding` is `base64` where the input is no UTF-8, and `file`, with its length in `bytes`, where it is too large to be
 //! repeated here: it is in the file that TENURE_INPUT names; `input` is null where it was erased, `text` likewise; `deadline` is
-//! null where there is no ceiling; `notes_left_out` and `effects_left_out` are there only where older ones were left out. Fields
-//! may be added.
+//! null where there is no ceiling; `gifts` is there where earlier runs gave work to agents (`spawned` and `key` where they are so);
+//! `notes_left_out`, `effects_left_out` and `gifts_left_out` are there only where older ones were left out. Fields may be added.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
-use super::{Cause, EarlierEffect, EarlierNote, Handover, RemainingDeadline};
+use super::{Cause, EarlierEffect, EarlierGift, EarlierNote, Handover, RemainingDeadline};
 use crate::{
     id::{JobId, Run},
     record::KeptValue,
@@ -44,6 +45,10 @@ struct Form<'a> {
     effects: &'a [EarlierEffect],
     #[serde(skip_serializing_if = "is_zero")]
     effects_left_out: usize,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    gifts: &'a [EarlierGift],
+    #[serde(skip_serializing_if = "is_zero")]
+    gifts_left_out: usize,
     deadline: Option<RemainingDeadline>,
 }
 
@@ -75,6 +80,8 @@ impl Handover {
             notes_left_out: self.notes_left_out,
             effects: &self.effects,
             effects_left_out: self.effects_left_out,
+            gifts: &self.gifts,
+            gifts_left_out: self.gifts_left_out,
             deadline: self.deadline,
         })
     }

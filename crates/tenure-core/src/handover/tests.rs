@@ -167,3 +167,29 @@ fn too_many_effects_lose_the_oldest_and_say_how_many() {
     let taken = handover.to_json().unwrap().len() - without.to_json().unwrap().len();
     assert!(taken <= HANDOVER_EFFECTS_MAX_BYTES + 600, "{taken}");
 }
+
+#[test]
+fn the_latest_gifts_are_told_and_older_ones_are_counted() {
+    let given = |no: usize| {
+        let key = Some(no.to_string());
+        let (child, session) = (job_id(), crate::id::SessionId(job_id().0));
+        let agent = "reviewer".parse().unwrap();
+        crate::record::Draft::bare(crate::record::RecordKind::Sent(crate::sending::Given {
+            child,
+            session,
+            agent,
+            key,
+        }))
+    };
+    let most = crate::limits::HANDOVER_GIFTS_MAX;
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch)])
+        .write(1, 1, (0..most + 3).map(given).collect())
+        .write(3, 2, vec![run_started(recovered()), given(0)]);
+    let handover =
+        compose(&journal, u64::try_from(most).unwrap() + 7, &Deadline::new(start(), None)).unwrap();
+    assert_eq!((handover.gifts.len(), handover.gifts_left_out), (most, 3));
+    let json: serde_json::Value = serde_json::from_slice(&handover.to_json().unwrap()).unwrap();
+    assert_eq!((&json["gifts"][0]["key"], &json["gifts_left_out"]), (&"3".into(), &3.into()));
+}

@@ -2,13 +2,16 @@
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
 -- about effects ($38 … $53, and $54 how many a job may have); $55 … $63 belong to the first. $64 … $67 are the
--- waits of jobs that become suspended. Both name it by its number. An append is admitted where the timeline and the writer's
+-- waits of jobs that become suspended. $68 … $89 are the jobs that a
+-- record gives work to, whose own first records stand among the others under the giver's number. All name it by its number.
+-- An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):
 --   0 a first announcement: nothing stands under the key        1 a further one: the attempt before did not happen
 --   2 an outcome: the attempt is open                           3 a verdict: it is open, or in doubt
 --   4 an announcement beside the verdict on the attempt before  5 a failure in doubt: as 2, and no later run performs it again
--- The primary key of `effects` stands behind that: a second announcement that came this far fails the statement.
+-- The primary key of `effects` stands behind that: a second announcement that came this far fails the statement. A gift is
+-- admitted where none stands under its key, and no halt against it; the primary key of `sends` stands behind that.
 --
 -- Races: whoever else writes to the same job takes the next position too, and the primary key of `journal` settles it: the
 -- loser waits for the winner's commit and fails as a whole with a unique violation. So the guard may be judged by this
@@ -17,7 +20,7 @@
 -- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock. Whatever is written
 -- about an effect has a position of its job, so what stands of it may be judged by the snapshot too.
 --
--- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`, `waits`. The look-ups are scalar subqueries, not joins, so that
+-- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`, `waits`, `sends`. The look-ups are scalar subqueries, not joins, so that
 -- no plan reads a table whole.
 WITH present AS MATERIALIZED (
     SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
@@ -140,6 +143,33 @@ balances AS MATERIALIZED (
         FOR NO KEY UPDATE
     ) AS s
 ),
+gifts AS MATERIALIZED (
+    SELECT
+        g.no, g.tenant, g.job, g.seq, g.child, g.session, g.agent, g.declaration, g.bundle, g.recovery, g.hops,
+        g.priority, g.requires, g.traceparent, g.key_hash, g.payload_digest, g.depth, g.run_cap, g.budget_micros,
+        g.submitted_by,
+        coalesce(g.deadline_at, statement_timestamp() + g.ceiling_s * interval '1 second') AS deadline_at
+    FROM unnest(
+        $68::bigint[], $69::text[], $70::uuid[], $71::bigint[], $72::uuid[], $73::uuid[], $74::text[], $75::bytea[],
+        $76::bytea[], $77::jsonb[], $78::integer[], $79::smallint[], $80::jsonb[], $81::text[], $82::bytea[],
+        $83::bytea[], $84::integer[], $85::integer[], $86::bigint[], $87::bigint[], $88::timestamptz[], $89::text[]
+    ) AS g (
+        no, tenant, job, seq, child, session, agent, declaration, bundle, recovery, hops, priority, requires,
+        traceparent, key_hash, payload_digest, depth, run_cap, budget_micros, ceiling_s, deadline_at, submitted_by
+    )
+),
+not_given AS MATERIALIZED (
+    SELECT g.no
+    FROM gifts AS g
+    WHERE (
+        SELECT s.child FROM sends AS s
+        WHERE s.tenant = g.tenant AND s.job = g.job AND s.key_hash = g.key_hash
+    ) IS NOT NULL OR (
+        SELECT count(h.halt) FROM halts AS h
+        WHERE h.lifted_at IS NULL
+            AND halt_matches(h.scope, h.tenant, h.name, g.tenant, g.agent, g.declaration, g.submitted_by)
+    ) > 0
+),
 admitted AS MATERIALIZED (
     SELECT
         a.no, a.tenant, a.job, a.head_seq, a.last_epoch, a.lease_change, a.ready_change, a.cause, a.not_before,
@@ -177,6 +207,8 @@ admitted AS MATERIALIZED (
         AND (a.no IN (SELECT s.no FROM spent_out AS s)) IS NOT TRUE
         -- The sessions are locked before anything is written.
         AND (SELECT count(b.no) FROM balances AS b) IS NOT NULL
+),
+        AND (a.no IN (SELECT g.no FROM not_given AS g)) IS NOT TRUE
 ),
 written AS (
     INSERT INTO journal (
@@ -258,6 +290,41 @@ ended_effects AS (
     WHERE m.state <> 'started'
         AND (m.no IN (SELECT t.no FROM taken AS t)) IS TRUE
         AND e.tenant = m.tenant AND e.job = m.job AND e.key = m.key AND e.attempt = m.attempt
+),
+-- What is given stands under ids that nobody else has, and under a key of the giver, whose position is ours. A depth is that of
+-- a session of its own; without one the job is of the giver's session, whose row is not touched.
+opened AS (
+    INSERT INTO sessions (tenant, session, started_at, deadline_at, hops, run_cap, budget_micros, depth, parent_job)
+    SELECT
+        g.tenant, g.session, statement_timestamp(), g.deadline_at, g.hops, g.run_cap, g.budget_micros, g.depth, g.job
+    FROM gifts AS g
+    WHERE g.depth IS NOT NULL AND (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+),
+given AS (
+    INSERT INTO jobs (
+        tenant, job, session, agent, declaration, bundle, state, hops_left, priority, requires, recovery, traceparent,
+        submitted_by
+    )
+    SELECT
+        g.tenant, g.child, g.session, g.agent, g.declaration, g.bundle, 'ready', g.hops, g.priority,
+        ARRAY(SELECT jsonb_array_elements_text(g.requires)), g.recovery, g.traceparent, g.submitted_by
+    FROM gifts AS g
+    WHERE (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+),
+sent AS (
+    INSERT INTO sends (tenant, job, key_hash, child, seq, payload_digest)
+    SELECT g.tenant, g.job, g.key_hash, g.child, g.seq, g.payload_digest
+    FROM gifts AS g
+    WHERE (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    ORDER BY g.tenant, g.job, g.key_hash
+),
+offered AS (
+    INSERT INTO ready (tenant, job, agent, priority, queue_no, requires, cause)
+    SELECT
+        g.tenant, g.child, g.agent, g.priority, nextval('queue_numbers'),
+        ARRAY(SELECT jsonb_array_elements_text(g.requires)), '{"kind": "dispatch"}'
+    FROM gifts AS g
+    WHERE (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
 ),
 released AS (
     UPDATE leases AS l

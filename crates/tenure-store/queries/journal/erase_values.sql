@@ -6,7 +6,7 @@
 -- no lease, so that nobody writes under one; the head is the one that was read, so the state is, too.
 --
 -- $12 is true where the input is erased, false where it is everything that the runs wrote. Index: the primary keys;
--- `blobs_of_job`.
+-- `blobs_of_job`, `sends_child`.
 WITH admitted AS MATERIALIZED (
     SELECT i.generation
     FROM installation AS i
@@ -71,6 +71,15 @@ payload_gone AS (
     FROM taken
     WHERE $12::boolean AND k.tenant = $1 AND k.key_hash = $14 AND k.job = $2
     RETURNING k.job
+),
+-- As 'payload_gone', for work that a run gave; and what the gift is known by is made of it, so that goes too. A run of the giver
+-- that repeats its script gives it anew.
+gift_gone AS (
+    UPDATE sends AS g
+    SET payload_digest = decode(repeat('00', 32), 'hex'), key_hash = sha256(g.key_hash || uuid_send(gen_random_uuid()))
+    FROM taken
+    WHERE $12::boolean AND g.tenant = $1 AND g.child = $2
+    RETURNING g.child
 )
 SELECT
     (SELECT count(*) FROM written) AS "written!",

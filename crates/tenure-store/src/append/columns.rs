@@ -3,8 +3,9 @@
 use serde_json::Value;
 use tenure_core::{
     admission::Limit,
+    id::{JobId, Tenant},
     plan::{LeaseChange, ReadyChange},
-    record::BalanceMark,
+    record::{BalanceMark, SealedRecord},
 };
 use uuid::Uuid;
 
@@ -56,7 +57,7 @@ pub(super) struct JobColumns<'a> {
     pub(super) limit_change: Vec<Option<Value>>,
 }
 
-/// A column for each property of a record; `no` names its group.
+/// A column for each property of a record; `no` names its group, also of the records of a job that is given its work there.
 #[derive(Debug, Default)]
 pub(super) struct RecordColumns<'a> {
     pub(super) no: Vec<i64>,
@@ -188,20 +189,32 @@ impl<'a> RecordColumns<'a> {
 
     fn push(&mut self, no: usize, append: &'a Append) {
         for record in &append.records {
-            self.no.push(to_bigint(no as u64));
-            self.tenant.push(append.tenant.as_str());
-            self.job.push(append.job.0);
-            self.seq.push(to_bigint(record.seq.0));
-            self.epoch.push(to_bigint(record.epoch.0));
-            self.run.push(to_integer(record.run.0));
-            self.kind.push(record.kind);
             self.n.push(append.n.map(to_bigint));
             self.request.push(append.request.as_ref().map(|digest| &digest.0[..]));
-            self.at.push(Stamp(record.at));
-            self.bytes.push(&record.bytes);
-            self.hash.push(&record.hash.0);
-            self.value.push(record.value.as_ref().map(|beside| &beside.value[..]));
-            self.salt.push(record.value.as_ref().map(|beside| &beside.salt[..]));
+            self.push_record(no, (&append.tenant, append.job), record);
         }
+        // The first records of a job that is given its work here, which no worker sent.
+        for (gift, record) in
+            append.gift.iter().flat_map(|gift| gift.new.records.iter().map(move |r| (gift, r)))
+        {
+            self.n.push(None);
+            self.request.push(None);
+            self.push_record(no, (&gift.new.tenant, gift.new.job), record);
+        }
+    }
+
+    fn push_record(&mut self, no: usize, (tenant, job): (&'a Tenant, JobId), record: &'a SealedRecord) {
+        self.no.push(to_bigint(no as u64));
+        self.tenant.push(tenant.as_str());
+        self.job.push(job.0);
+        self.seq.push(to_bigint(record.seq.0));
+        self.epoch.push(to_bigint(record.epoch.0));
+        self.run.push(to_integer(record.run.0));
+        self.kind.push(record.kind);
+        self.at.push(Stamp(record.at));
+        self.bytes.push(&record.bytes);
+        self.hash.push(&record.hash.0);
+        self.value.push(record.value.as_ref().map(|beside| &beside.value[..]));
+        self.salt.push(record.value.as_ref().map(|beside| &beside.salt[..]));
     }
 }

@@ -69,6 +69,7 @@ fn follows(previous: &Append, append: &Append) -> bool {
     end == Some(append.head)
         && previous.guard == append.guard
         && previous.generation == append.generation
+        && previous.gift.is_none()
         && previous.changes.lease == LeaseChange::Keep
         && previous.changes.ready == ReadyChange::Keep
         && previous.changes.job.as_ref().is_none_or(|change| change.state.is_none() && !change.concluded)

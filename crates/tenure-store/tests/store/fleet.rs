@@ -235,6 +235,7 @@ impl Holder {
             n: None,
             request: None,
             changes,
+            gift: None,
         }
     }
 
@@ -436,6 +437,7 @@ fn first_records(tenant: &Tenant, job: JobId, session: SessionId, input: &[u8]) 
         priority: 1,
         not_before: None,
         traceparent: None,
+        sender: None,
     });
     let frozen = Draft::bare(RecordKind::PlanFrozen { recovery: POLICY, hops: 8, rungs: Vec::new() });
     let header =

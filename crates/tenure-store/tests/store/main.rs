@@ -21,6 +21,7 @@ mod notification;
 mod output;
 mod plan;
 mod retry;
+mod sending;
 mod settings;
 mod submission;
 mod term;

@@ -24,9 +24,13 @@ const AFTER: &str = "SELECT bytes FROM journal WHERE tenant = $1 AND job = $2 AN
 const OUTPUT: &str =
     "SELECT bytes FROM output WHERE tenant = $1 AND job = $2 AND run > $3 ORDER BY run, chunk";
 
+/// What the job gave to agents.
+const GIVEN: &str = "SELECT key_hash, child FROM sends WHERE tenant = $1 AND job = $2";
+
 /// Panics, naming the point, unless the resume was honest: the chain verifies; the unique index of announcements never was what
 /// stopped the run, nor the check before it; an error is there only where the prefix froze no plan; the job is quarantined only
-/// where an effect was in flight; the resume claimed one epoch higher; and nothing that was done was announced again.
+/// where an effect was in flight; the resume claimed one epoch higher; nothing that was done was announced again; and what had been
+/// given to agents before was not given again: where it ends as the original did, it gave what the original gave.
 ///
 /// `result` is what the resume came to: mostly what [`RebuiltJob::wait_for_rest`] returned.
 ///
@@ -65,6 +69,8 @@ pub async fn list_dishonesties<E: Display>(
     let after = read_after(job).await?;
     found.extend(judge_result(point, result));
     found.extend(judge_claim(job.epoch, &after));
+    let ended_alike = result.as_ref().is_ok_and(|state| *state == job.original.job.state);
+    found.extend(judge_gifts(point, job, ended_alike).await?);
     found.extend(point.done().iter().filter_map(|done| judge_repeated(&done.key, &after)));
     if says_refused(job, &after).await? {
         found
@@ -97,6 +103,35 @@ fn judge_repeated(done: &EffectKey, after: &[Record]) -> Option<String> {
         |record: &&Record| matches!(&record.kind, RecordKind::EffectStarted { key, .. } if key == done);
     let again = after.iter().find(again)?;
     Some(format!("{done} was done, and record {} announces it again", again.seq))
+}
+
+/// What was given before the crash is the same job still, and nothing was given besides what the original gave.
+async fn judge_gifts(point: &CrashPoint, job: &RebuiltJob, ended_alike: bool) -> Result<Vec<String>> {
+    let rows: Vec<(Vec<u8>, uuid::Uuid)> = sqlx::query_as(GIVEN)
+        .bind(job.tenant.as_str())
+        .bind(job.job.0)
+        .fetch_all(&job.pool)
+        .await
+        .context("reading what the job gave")?;
+    let mut found = Vec::new();
+    for gift in &job.original.gifts {
+        let given = rows.iter().find(|(hash, _)| hash[..] == gift.key_hash().0);
+        let was_given = gift.seq.0 <= point.appended as u64;
+        match given {
+            None if was_given || ended_alike => {
+                found.push(format!("what record {} of the original gave was not given", gift.seq));
+            }
+            Some((_, child)) if was_given && *child != gift.child().0 => {
+                found.push(format!("what record {} gave was given again, to job {child}", gift.seq));
+            }
+            None | Some(_) => {}
+        }
+    }
+    if ended_alike && rows.len() != job.original.gifts.len() {
+        let (given, all) = (rows.len(), job.original.gifts.len());
+        found.push(format!("it gave {given} times, and the original {all} times"));
+    }
+    Ok(found)
 }
 
 async fn read_after(job: &RebuiltJob) -> Result<Vec<Record>> {

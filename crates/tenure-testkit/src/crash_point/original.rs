@@ -17,7 +17,7 @@ use tenure_store::{
     BlobPlace, EffectFilter, JobRow, LiveBlob, NewBundle, NewDeclaration, Store, StoredBlob, StoredRecord,
 };
 
-use super::databases::Databases;
+use super::{databases::Databases, gift::OriginalGift};
 
 /// Rows a page.
 const PAGE: u32 = 500;
@@ -31,6 +31,8 @@ pub(super) struct Original {
     /// Labels that its worker must have.
     pub(super) requires: Vec<String>,
     pub(super) records: Vec<OriginalRecord>,
+    /// What it gave to agents.
+    pub(super) gifts: Vec<OriginalGift>,
     /// Databases for its points, of those that were rebuilt and are not needed any more. They end with it.
     pub(super) databases: Databases,
 }
@@ -65,8 +67,13 @@ impl Original {
             .and_then(|agent| Some(NewBundle { digest: agent.bundle?, document: agent.bundle_document? }));
         let declaration = NewDeclaration { agent: row.agent.clone(), digest: row.declaration, document };
         let records = read_records(store, tenant, job).await?;
+        let mut gifts = Vec::new();
+        for given in store.list_gifts(tenant, job).await? {
+            gifts.push(OriginalGift::read(store, tenant, given).await?);
+        }
         ensure!(records.len() > 1, "its journal has {} records", records.len());
-        Ok(Self { job: row, facts, declaration, bundle, requires, records, databases: Databases::default() })
+        let databases = Databases::default();
+        Ok(Self { job: row, facts, declaration, bundle, requires, records, gifts, databases })
     }
 }
 

@@ -94,9 +94,14 @@ pub(super) async fn replay_prefix(original: &Arc<Original>, appended: usize) -> 
 impl Replay<'_> {
     async fn write(&mut self, appended: usize) -> Result<()> {
         let (original, by) = (self.original, Principal::asserted(BY));
-        let declaration = std::slice::from_ref(&original.declaration);
+        let mut declarations = vec![original.declaration.clone()];
+        for gift in &original.gifts {
+            if declarations.iter().all(|known| known.agent != gift.declaration.agent) {
+                declarations.push(gift.declaration.clone());
+            }
+        }
         let tenant = &original.job.tenant;
-        self.store.apply_agents(tenant, declaration, original.bundle.as_ref(), &by, false).await?;
+        self.store.apply_agents(tenant, &declarations, original.bundle.as_ref(), &by, false).await?;
         for one in &original.records[..appended] {
             self.bind_blob(one).await?;
         }
@@ -228,6 +233,8 @@ impl Replay<'_> {
         let record = self.seal(one, self.head)?;
         let guard = self.lease.map_or(Guard::NoLease, Guard::Lease);
         let changes = self.derive_changes(&one.record, next);
+        let given = self.original.gifts.iter().find(|gift| gift.seq == one.record.seq);
+        let gift = given.map(|given| given.compose(self.generation).map(Box::new)).transpose()?;
         let append = Append {
             tenant: self.original.job.tenant.clone(),
             job: self.original.job.job,
@@ -237,6 +244,7 @@ impl Replay<'_> {
             n: one.sent.map(|(n, _)| n),
             request: one.sent.map(|(_, request)| request),
             changes,
+            gift,
             records: vec![record.clone()],
         };
         let outcome = self.store.append_records(&[append]).await?;

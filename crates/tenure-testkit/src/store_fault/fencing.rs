@@ -47,6 +47,7 @@ pub(super) async fn settle_holder(store: &Store, append: &SeenAppend) -> Result<
             n: None,
             request: None,
             changes: plan.changes,
+            gift: None,
         };
         match store.append_records(&[settlement]).await?.pop() {
             Some(AppendOutcome::Applied { .. }) => return Ok(true),

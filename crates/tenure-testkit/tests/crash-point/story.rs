@@ -194,6 +194,7 @@ impl Story {
             n: by_worker.then_some(self.number),
             request: by_worker.then(|| Digest::of(&records[0].bytes)),
             changes,
+            gift: None,
             records,
         };
         let told = self.store.append_records(std::slice::from_ref(&append)).await.unwrap();
@@ -250,6 +251,7 @@ fn new_job(by: Principal) -> NewJob {
         priority: 1,
         not_before: None,
         traceparent: None,
+        sender: None,
     });
     let frozen = RecordKind::PlanFrozen { recovery: recovery.clone(), hops: 8, rungs: Vec::new() };
     let header = Header { tenant: tenant(), job, generation: Generation(1), epoch: Epoch(0), run: Run(0) };

@@ -3,11 +3,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use tenure_core::{
     admission::Spend,
-    handover::{Cause, EarlierEffect, EarlierNote},
+    handover::{Cause, EarlierEffect, EarlierGift, EarlierNote},
     id::{Epoch, JobId, Run},
     reason::Reason,
     record::Phase,
@@ -17,7 +18,8 @@ use tenure_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Compensations, EarlierRuns, Effect, Ending, EndingAsk, Group, Handler, HandlerError, Replay, Steps,
+    Compensations, EarlierRuns, Effect, Ending, EndingAsk, Gift, GivenJob, Group, Handler, HandlerError,
+    Replay, Steps,
     step::{final_error, read_output, write_output},
 };
 use crate::{
@@ -146,6 +148,18 @@ impl RunContext {
         self.inner.earlier.effects_left_out
     }
 
+    /// Work that earlier runs gave to agents, oldest first.
+    #[must_use]
+    pub fn earlier_gifts(&self) -> &[EarlierGift] {
+        &self.inner.earlier.gifts
+    }
+
+    /// How many older ones were left out of [`RunContext::earlier_gifts`], because there were too many.
+    #[must_use]
+    pub fn earlier_gifts_left_out(&self) -> usize {
+        self.inner.earlier.gifts_left_out
+    }
+
     /// The handover in words, for a prompt; empty at a first run.
     #[must_use]
     pub fn brief(&self) -> &str {
@@ -209,6 +223,54 @@ impl RunContext {
             voice.record_spend(spend).await?;
         }
         Ok(())
+    }
+
+    /// Gives work to an agent. When this returns, the job exists, exactly once over all runs of this job: a later run that gives
+    /// the same again is answered with the job of the earlier one.
+    ///
+    /// ```
+    /// # use tenure_worker::handler::{Gift, HandlerError, RunContext};
+    /// async fn plan(run: RunContext, request: String) -> Result<String, HandlerError> {
+    ///     let job = run.give(Gift::send("developer", request)).await?;
+    ///     Ok(job.job.to_string())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// A refusal ([`HandlerError::refusal`]): no such agent is declared, what is given is blank or too large, no hop is left, the
+    /// session is as deep as one may be, the deadline is reached, or the run may begin nothing any more.
+    pub async fn give(&self, gift: Gift) -> Result<GivenJob, HandlerError> {
+        match &self.inner.world {
+            World::Live { voice, .. } => {
+                let Gift { agent, body, way, key } = gift;
+                Ok(voice.give(crate::gifts::Gift { agent, body, way, key }).await?)
+            }
+            World::Replayed(replay) => replay.read_gift(gift).await,
+        }
+    }
+
+    /// Sends work to an agent, as [`RunContext::give`] with [`Gift::send`].
+    ///
+    /// # Errors
+    /// As [`RunContext::give`].
+    pub async fn send(
+        &self,
+        agent: impl Into<String>,
+        body: impl Into<Bytes>,
+    ) -> Result<GivenJob, HandlerError> {
+        self.give(Gift::send(agent, body)).await
+    }
+
+    /// Spawns a session for an agent, as [`RunContext::give`] with [`Gift::spawn`].
+    ///
+    /// # Errors
+    /// As [`RunContext::give`].
+    pub async fn spawn(
+        &self,
+        agent: impl Into<String>,
+        body: impl Into<Bytes>,
+    ) -> Result<GivenJob, HandlerError> {
+        self.give(Gift::spawn(agent, body)).await
     }
 
     /// Executes a step, unless an earlier run of the job has finished it: then what that returned is read back, and `work` is

@@ -16,19 +16,20 @@ use tenure_core::{
     brief::brief,
     deadline::{Deadline, add},
     handover::History,
-    id::AgentName,
+    id::{AgentName, InvalidName},
     record::{DeadlineSetting, Phase, Record, RecordKind},
     replay::{
         Answer, Asked, JOURNAL_VARIABLE, Line, REPORT_VARIABLE, Report, Script, Told, VERSION_VARIABLE,
     },
     run_ref::RunRef,
+    sending::Given,
     step::StepName,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    EarlierRuns, EndingAsk, Handler, HandlerError, HandlerWorker, Handlers, InvalidHandler, RunContext,
-    StepError,
+    EarlierRuns, EndingAsk, Gift, GivenJob, Handler, HandlerError, HandlerWorker, Handlers, InvalidHandler,
+    RunContext, StepError,
     step::{final_error, read_output},
 };
 use crate::{
@@ -107,6 +108,17 @@ impl Replay {
             std::future::pending::<()>().await;
         }
         told
+    }
+
+    /// The job that came of work that it gave.
+    pub(super) async fn read_gift(&self, gift: Gift) -> Result<GivenJob, HandlerError> {
+        let agent = gift.agent.parse().map_err(|error: InvalidName| HandlerError::new(error.to_string()))?;
+        match self.ask(Asked::Gift(gift.way, agent, gift.key)).await {
+            Told::Returned(json) => serde_json::from_slice(&json)
+                .map(|Given { child, session, .. }| GivenJob { job: child, session, already_given: true })
+                .map_err(|error| HandlerError::new(error.to_string())),
+            Told::Erased | Told::Failed { .. } | Told::Over => std::future::pending().await,
+        }
     }
 
     /// What the step returned.

@@ -1,7 +1,7 @@
 //! What a handler is told about the runs before its own, read from the handover that came with the grant.
 
 use serde::Deserialize;
-use tenure_core::handover::{Cause, EarlierEffect, EarlierNote};
+use tenure_core::handover::{Cause, EarlierEffect, EarlierGift, EarlierNote};
 
 /// What earlier runs left.
 #[derive(Debug, Deserialize)]
@@ -15,6 +15,10 @@ pub(crate) struct EarlierRuns {
     pub(crate) effects: Vec<EarlierEffect>,
     #[serde(default)]
     pub(crate) effects_left_out: usize,
+    #[serde(default)]
+    pub(crate) gifts: Vec<EarlierGift>,
+    #[serde(default)]
+    pub(crate) gifts_left_out: usize,
 }
 
 impl EarlierRuns {

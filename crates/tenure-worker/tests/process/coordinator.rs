@@ -128,6 +128,13 @@ impl WorkerService for Service {
         Err(Status::unimplemented("guardians move no values"))
     }
 
+    async fn send_job(
+        &self,
+        _: Request<tenure_proto::v1::SendJobRequest>,
+    ) -> Result<Response<tenure_proto::v1::SendJobResponse>, Status> {
+        Err(Status::unimplemented("guardians give no work"))
+    }
+
     async fn list_workers(
         &self,
         _: Request<ListWorkersRequest>,

@@ -16,8 +16,9 @@ use tenure_proto::v1::{
     Appended, Applied, AttachRequest, AttachResponse, Attached, Effect, FinishedStep, ListWorkersRequest,
     ListWorkersResponse, OutputWritten, ReadEffectRequest, ReadEffectResponse, ReadStepToUndoRequest,
     ReadStepToUndoResponse, ReadStepsRequest, ReadStepsResponse, RegisterWorkerRequest,
-    RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, SettledGroup,
-    StepToUndo, TermClosed, TermDeaf, TermRenewed, appended, attach_request, attach_response, renewed,
+    RegisterWorkerResponse, Renew, Renewed, ReportGoneRequest, ReportGoneResponse, RunRef, SendJobRequest,
+    SendJobResponse, SettledGroup, StepToUndo, TermClosed, TermDeaf, TermRenewed, appended, attach_request,
+    attach_response, renewed,
     worker_service_server::{WorkerService, WorkerServiceServer},
 };
 use tokio::{
@@ -60,6 +61,7 @@ pub(crate) enum Got {
     LookUp(ReadEffectRequest),
     /// A page of finished steps was asked for.
     StepPage,
+    Gift(SendJobRequest),
 }
 
 #[derive(Debug)]
@@ -72,7 +74,7 @@ struct Conduct {
     window_bytes: u64,
     /// What is recorded, by key.
     effects: BTreeMap<String, Effect>,
-    /// Look-ups that still fail before one is answered.
+    /// Look-ups and gifts that still fail before one is answered.
     failing_look_ups: usize,
     /// What earlier runs finished.
     steps: Vec<FinishedStep>,
@@ -440,6 +442,37 @@ impl WorkerService for Book {
         _: Request<Streaming<tenure_proto::v1::PutResultRequest>>,
     ) -> Result<Response<tenure_proto::v1::PutResultResponse>, Status> {
         Err(Status::unimplemented("this coordinator has no blob store"))
+    }
+
+    /// As many jobs as there are different gifts: the last digits of an id count them.
+    async fn send_job(&self, request: Request<SendJobRequest>) -> Result<Response<SendJobResponse>, Status> {
+        let request = request.into_inner();
+        {
+            let mut conduct = self.conduct.lock().unwrap();
+            if conduct.failing_look_ups > 0 {
+                conduct.failing_look_ups -= 1;
+                return Err(Status::unavailable("not now"));
+            }
+        }
+        let known: Vec<_> = self
+            .got()
+            .into_iter()
+            .filter_map(|got| match got {
+                Got::Gift(gift) => Some(gift),
+                _ => None,
+            })
+            .collect();
+        let place = known.iter().position(|gift| *gift == request);
+        let number = place.unwrap_or(known.len());
+        if place.is_none() {
+            self.record(Got::Gift(request));
+        }
+        let id = format!("01936f00-0000-7000-8000-{number:012}");
+        Ok(Response::new(SendJobResponse {
+            job_id: id.clone(),
+            session_id: id,
+            already_sent: place.is_some(),
+        }))
     }
 
     async fn list_workers(

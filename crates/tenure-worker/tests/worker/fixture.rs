@@ -155,7 +155,7 @@ pub(crate) fn note_text(append: &Append) -> String {
 pub(crate) fn messages(got: &[Got]) -> impl Iterator<Item = &Message> {
     got.iter().filter_map(|got| match got {
         Got::Message(message) => Some(message),
-        Got::Registration(_) | Got::Gone(_) | Got::LookUp(_) | Got::StepPage => None,
+        Got::Registration(_) | Got::Gone(_) | Got::LookUp(_) | Got::StepPage | Got::Gift(_) => None,
     })
 }
 

@@ -195,7 +195,7 @@ async fn a_registration_says_what_the_worker_offers() {
         .book
         .wait_for("a registration", |got| match &got[0] {
             Got::Registration(registered) => Some(registered.clone()),
-            Got::Message(..) | Got::Gone(_) | Got::LookUp(_) | Got::StepPage => None,
+            Got::Message(..) | Got::Gone(_) | Got::LookUp(_) | Got::StepPage | Got::Gift(_) => None,
         })
         .await;
     assert_eq!((registered.name.as_str(), registered.slots), ("w1", 3));

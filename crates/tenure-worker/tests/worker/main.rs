@@ -10,6 +10,7 @@ mod fixture;
 mod blocking;
 mod effect_ends;
 mod effects;
+mod gifts;
 mod grants;
 mod handler_effects;
 mod handlers;

@@ -80,7 +80,9 @@ async fn a_fenced_run_is_ended_at_once_and_reported_gone_with_its_secret() {
         .wait_for("a report that the child is gone", |got| {
             got.iter().find_map(|got| match got {
                 Got::Gone(gone) => Some(gone.clone()),
-                Got::Registration(_) | Got::Message(..) | Got::LookUp(_) | Got::StepPage => None,
+                Got::Registration(_) | Got::Message(..) | Got::LookUp(_) | Got::StepPage | Got::Gift(_) => {
+                    None
+                }
             })
         })
         .await;

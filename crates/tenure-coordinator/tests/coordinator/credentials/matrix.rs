@@ -190,6 +190,7 @@ const ROWS: [Row; 40] = [
         Refused(Reason::InputTooLarge),
         AsUnknown(Reason::Fenced),
     ),
+    row("tenure.v1.WorkerService/SendJob", Bearer(Work), send_job, Given, AsUnknown(Reason::Fenced)),
     row(
         "tenure.v1.WorkerService/ReportGone",
         Nothing,
@@ -365,6 +366,13 @@ fn put_result(things: &Things) -> Vec<u8> {
     let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
     let head = v1::ResultHead { run, secret, bytes: 0 };
     v1::PutResultRequest { part: Some(v1::put_result_request::Part::Head(head)) }.encode_to_vec()
+}
+
+/// The first that is let in gives the work, and the others are answered with the same job.
+fn send_job(things: &Things) -> Vec<u8> {
+    let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
+    let (agent, body) = ("plain".to_owned(), b"more".to_vec().into());
+    v1::SendJobRequest { run, secret, agent, body, ordinal: 1, ..Default::default() }.encode_to_vec()
 }
 
 /// With a secret that was made up: with the run's own it would be taken from everybody.

@@ -160,6 +160,7 @@ fn every_scope_but_that_of_workers_goes_without_a_certificate() {
         "AskWait",
         "ReadInput",
         "PutResult",
+        "SendJob",
     ];
     assert!(of_workers.eq(expected.map(|method| format!("tenure.v1.WorkerService/{method}"))));
 }
