@@ -29,6 +29,7 @@ mod probes;
 mod replay;
 mod replicas;
 mod secured;
+mod sending;
 mod unwinding;
 mod verbs;
 mod waits;

@@ -5,8 +5,9 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
     abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
-    dev, effect, effects, erase, failure::Failure, halt, in_run, init, job, jobs, journal, migrate, output,
-    ping, reconcile, recover, reopen, replay, resume, session, submit, token, verify, worker, workers,
+    dev, effect, effects, erase, failure::Failure, halt, in_run, init, job, jobs, journal, memory, migrate,
+    output, ping, reconcile, recover, reopen, replay, resume, session, submit, token, verify, worker,
+    workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -67,6 +68,7 @@ pub(crate) enum Verb {
     Init(init::InitArgs),
     Apply(apply::ApplyArgs),
     Agents(agents::AgentsArgs),
+    Memory(memory::MemoryArgs),
     Submit(submit::SubmitArgs),
     Jobs(jobs::JobsArgs),
     Job(job::JobArgs),
@@ -97,6 +99,7 @@ pub(crate) enum Verb {
     Effect(effect::EffectArgs),
     Send(in_run::SendArgs),
     Spawn(in_run::SpawnArgs),
+    Remember(in_run::RememberArgs),
     Spend(in_run::SpendArgs),
     Wait(in_run::WaitArgs),
     Status(in_run::StatusArgs),
@@ -105,7 +108,7 @@ pub(crate) enum Verb {
 /// The verbs by what they are for.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Fleet", &["dev", "coordinator", "worker", "migrate", "token"]),
-    ("Declare", &["init", "apply", "agents"]),
+    ("Declare", &["init", "apply", "agents", "memory"]),
     (
         "Work",
         &[
@@ -132,7 +135,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "ping",
         ],
     ),
-    ("In a run", &["note", "effect", "send", "spawn", "spend", "wait", "status"]),
+    ("In a run", &["note", "effect", "send", "spawn", "remember", "spend", "wait", "status"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -172,6 +175,7 @@ impl Verb {
             Self::Init(args) => init::write_fleet_file(context, &args),
             Self::Apply(args) => context.wait_for(apply::apply_file(context, args)),
             Self::Agents(args) => context.wait_for(agents::list_agents(context, args)),
+            Self::Memory(args) => context.wait_for(memory::show_memory(context, args)),
             Self::Submit(args) => context.wait_for(submit::submit_jobs(context, args)),
             Self::Jobs(args) => context.wait_for(jobs::list_jobs(context, args)),
             Self::Job(args) => context.wait_for(job::show_job(context, args)),
@@ -202,6 +206,7 @@ impl Verb {
             Self::Effect(args) => context.wait_for(effect::perform_effect(context, args)),
             Self::Send(args) => context.wait_for(in_run::send_work(context, args)),
             Self::Spawn(args) => context.wait_for(in_run::spawn_work(context, args)),
+            Self::Remember(args) => context.wait_for(in_run::remember_line(context, args)),
             Self::Spend(args) => context.wait_for(in_run::record_spend(context, args)),
             Self::Wait(args) => context.wait_for(in_run::wait(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),

@@ -19,7 +19,7 @@ use tenure_client::{
     ClientError, ClientOptions,
     run::{RunClient, RunStatus, SOCKET_VARIABLE},
 };
-use tenure_core::{admission::Spend, limits::VALUE_MAX_BYTES, reason::Reason, refusal::Refusal};
+use tenure_core::{admission::Spend, id::Seq, limits::VALUE_MAX_BYTES, reason::Reason, refusal::Refusal};
 
 use crate::{context::Context, failure::Failure, relative::format_instant, value::read_value};
 
@@ -45,6 +45,13 @@ pub(crate) struct SpendArgs {
     /// Turns of a model; a whole number.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     turns: Option<String>,
+}
+
+/// Leave a line that the agent remembers in later sessions
+#[derive(Debug, Args)]
+pub(crate) struct RememberArgs {
+    /// The text; - reads it from stdin.
+    text: String,
 }
 
 /// Give work to an agent, as a job in this session; prints the job's id
@@ -81,14 +88,26 @@ pub(crate) struct StatusArgs {}
 
 pub(crate) async fn write_note(context: &Context, args: NoteArgs) -> Result<(), Failure> {
     let run = open_run()?;
-    let text = if args.text == "-" {
-        let mut text = String::new();
-        io::stdin().lock().read_to_string(&mut text)?;
-        text
-    } else {
-        args.text
-    };
-    let seq = run.write_note(&text).await.map_err(explain)?;
+    let seq = run.write_note(&read_text(args.text)?).await.map_err(explain)?;
+    show_seq(context, seq)
+}
+
+pub(crate) async fn remember_line(context: &Context, args: RememberArgs) -> Result<(), Failure> {
+    let run = open_run()?;
+    let seq = run.remember(&read_text(args.text)?).await.map_err(explain)?;
+    show_seq(context, seq)
+}
+
+fn read_text(given: String) -> Result<String, Failure> {
+    if given != "-" {
+        return Ok(given);
+    }
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn show_seq(context: &Context, seq: Seq) -> Result<(), Failure> {
     if context.printer.json {
         return context.printer.object(&json!({ "seq": seq }));
     }

@@ -37,6 +37,7 @@ mod job;
 mod jobs;
 mod journal;
 mod journal_line;
+mod memory;
 mod output;
 mod parent_death;
 mod replay;

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
-use tenure_core::id::{AgentName, Digest};
+use tenure_core::id::{AgentName, Digest, JobId};
 use tenure_proto::{
     convert::{
         InvalidField,
-        id::{read_agent_name, read_digest},
+        id::{read_agent_name, read_digest, read_job_id},
     },
     v1,
 };
@@ -74,7 +74,36 @@ pub struct AgentPage {
     pub cursor: Option<String>,
 }
 
+/// A line that an agent remembers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// What it says.
+    pub text: String,
+    /// When it was left.
+    pub at: Timestamp,
+    /// The job whose run left it.
+    pub job_id: JobId,
+}
+
 impl Client {
+    /// Lists the latest that an agent remembers, the latest first.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn list_memories(&self, agent: &str, limit: u32) -> Result<Vec<Memory>, ClientError> {
+        let request = v1::ListMemoriesRequest { agent: agent.to_owned(), limit };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { agent_service(channel).list_memories(request).await }
+        };
+        let answer = self.call(Repeat::Reads, ask).await?;
+        let read = |memory: v1::Memory| -> Result<Memory, InvalidField> {
+            let at = read_instant("at", memory.at.as_ref())?;
+            Ok(Memory { at, job_id: read_job_id("job_id", &memory.job_id)?, text: memory.text })
+        };
+        Ok(answer.memories.into_iter().map(read).collect::<Result<_, _>>()?)
+    }
+
     /// Declares agents: all or nothing. An empty bundle leaves the tenant's as it is.
     ///
     /// # Errors

@@ -135,6 +135,19 @@ impl RunClient {
         Ok(WaitOver::read(require("over", answer.over)?)?)
     }
 
+    /// Leaves a line that the agent is to remember. When it returns, it is durable; twice is the same as once.
+    ///
+    /// # Errors
+    /// The line is refused, the run is over, or its worker does not answer.
+    pub async fn remember(&self, text: &str) -> Result<Seq, ClientError> {
+        let request = v1::RememberRequest { text: text.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { RunServiceClient::new(channel).remember(request).await }
+        };
+        Ok(Seq(self.client.call(Repeat::Harmless, ask).await?.seq))
+    }
+
     /// Gives work to an agent: as a job in the same session, or, with `spawn`, as a session of its own. When it returns, the job
     /// exists. Without a key it is sent again only where it was never sent: the same given twice is two jobs.
     ///

@@ -9,6 +9,7 @@ mod credentials;
 mod delayed;
 mod gauges;
 mod leases;
+mod memories;
 mod overdue;
 mod partitions;
 mod spending;
@@ -44,6 +45,7 @@ pub(crate) fn start_background(
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
     parts.vital.spawn("sweep of blobs", blobs::sweep_blobs(parts.clone()));
     parts.vital.spawn("sweep of spending", spending::sweep_spending(parts.clone()));
+    parts.vital.spawn("sweep of memories", memories::forget_memories(parts.clone()));
     parts.vital.spawn("gauges", gauges::count_fleet(parts.clone()));
     parts.vital.spawn("tokens of the database", credentials::follow_database_tokens(parts.clone()));
     if let Some(file) = token_file {

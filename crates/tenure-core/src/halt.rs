@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn the_broadest_comes_first() {
         let standing = |id, scope| StandingHalt { scope, id: HaltId(id), why: "it spams".to_owned() };
-        let mut halts = vec![
+        let mut halts = [
             standing(1, Scope::Principal("ada".to_owned())),
             standing(2, Scope::Agent("notes".parse().unwrap())),
             standing(4, Scope::Tenant),

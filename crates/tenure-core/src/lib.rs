@@ -31,6 +31,7 @@ pub mod brief;
 pub mod erasure;
 pub mod handler;
 pub mod handover;
+pub mod memory;
 pub mod plan;
 pub mod recovery;
 pub mod sending;

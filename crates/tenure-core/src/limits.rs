@@ -37,6 +37,14 @@ pub const BLOB_SWEEP_MAX: u32 = 100;
 pub const RECORD_MAX_BYTES: usize = 64 * 1024;
 /// Largest note.
 pub const NOTE_MAX_BYTES: usize = 16 * 1024;
+/// Largest line that an agent is to remember.
+pub const MEMORY_LINE_MAX_BYTES: usize = 4 * 1024;
+/// Most bytes of what an agent remembers that a run is shown; the latest lines.
+pub const MEMORY_TAIL_MAX_BYTES: usize = 4 * 1024;
+/// Lines that an agent remembers; the oldest are forgotten.
+pub const MEMORY_MAX_LINES: u32 = 1_000;
+/// The pause between two looks for lines that are to be forgotten.
+pub const MEMORY_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 /// Most bytes of notes in a handover, as they are written in its JSON; the latest are kept.
 pub const HANDOVER_NOTES_MAX_BYTES: usize = 1024 * 1024;
 /// Largest command with its undo and probe that stands beside an announcement, as JSON.

@@ -66,6 +66,8 @@ reasons! {
     InputTooLarge = "INPUT_TOO_LARGE", Rejected;
     /// A note beyond its limit.
     NoteTooLarge = "NOTE_TOO_LARGE", Rejected;
+    /// A line to be remembered that is beyond its limit.
+    MemoryTooLarge = "MEMORY_TOO_LARGE", Rejected;
     /// A batch beyond its limits.
     BatchTooLarge = "BATCH_TOO_LARGE", Rejected;
     /// A message beyond what the transport takes.

@@ -125,7 +125,7 @@ pub enum RecordKind {
         traceparent: Option<String>,
         /// Whose run gave it the work, where one did.
         #[serde(skip_serializing_if = "Option::is_none", default)]
-        sender: Option<Sender>,
+        sender: Option<Box<Sender>>,
     },
     /// What the job is held to. A job without it never started.
     PlanFrozen {
@@ -152,6 +152,11 @@ pub enum RecordKind {
     },
     /// A line of progress. Beside it: the text.
     Note {
+        /// The text.
+        text: ValueRef,
+    },
+    /// The agent is to remember a line, beyond its session. Beside it: the text.
+    Remembered {
         /// The text.
         text: ValueRef,
     },
@@ -456,6 +461,7 @@ impl RecordKind {
             Self::PlanFrozen { .. } => "plan_frozen",
             Self::RunStarted { .. } => "run_started",
             Self::Note { .. } => "note",
+            Self::Remembered { .. } => "remembered",
             Self::StepStarted { .. } => "step_started",
             Self::StepFinished { .. } => "step_finished",
             Self::EffectStarted { .. } => "effect_started",
@@ -581,6 +587,7 @@ impl RecordKind {
             Self::JobAdmitted { .. }
             | Self::PlanFrozen { .. }
             | Self::Note { .. }
+            | Self::Remembered { .. }
             | Self::StepStarted { .. }
             | Self::StepFinished { .. }
             | Self::EffectsUnasked { .. }
@@ -675,6 +682,7 @@ impl RecordKind {
             | Self::PlanFrozen { .. }
             | Self::RunStarted { .. }
             | Self::Note { .. }
+            | Self::Remembered { .. }
             | Self::StepStarted { .. }
             | Self::StepFinished { .. }
             | Self::EffectsUnasked { .. }

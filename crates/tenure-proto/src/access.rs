@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 40] = [
+pub const METHODS: [(&str, Access); 42] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),
@@ -36,6 +36,7 @@ pub const METHODS: [(&str, Access); 40] = [
     ("tenure.v1.JobService/RaiseLimit", Access::Tenant(Operate)),
     ("tenure.v1.AgentService/ApplyAgents", Access::Tenant(Administer)),
     ("tenure.v1.AgentService/ListAgents", Access::Tenant(Read)),
+    ("tenure.v1.AgentService/ListMemories", Access::Tenant(Read)),
     ("tenure.v1.WorkerService/RegisterWorker", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/Attach", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadEffect", Access::Fleet(Work)),

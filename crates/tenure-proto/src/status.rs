@@ -17,6 +17,7 @@ pub const UNKNOWN_CODE_DETAIL: &str = "unknown_code";
 
 /// The gRPC code of a reason.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "the one table, whose reasons stand one to a line")]
 pub const fn code_of(reason: Reason) -> Code {
     match reason {
         Reason::InvalidArgument
@@ -25,6 +26,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::InvalidDeclaration
         | Reason::InputTooLarge
         | Reason::NoteTooLarge
+        | Reason::MemoryTooLarge
         | Reason::EffectTooLarge
         | Reason::BatchTooLarge
         | Reason::MessageTooLarge

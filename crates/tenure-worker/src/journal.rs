@@ -28,6 +28,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 pub(crate) enum Report {
     /// A line of progress.
     Note(String),
+    /// A line that the agent is to remember.
+    Memory(String),
     /// What is said about effects, accepted whole or not at all.
     Effect(Vec<new_record::Kind>),
     /// A step was begun or finished.
@@ -185,6 +187,10 @@ impl RunJournal {
         Some(match &pending.report {
             Report::Note(text) => {
                 self.compose_append(n, [new_record::Kind::Note(v1::NewNote { text: text.clone() })])
+            }
+            Report::Memory(text) => {
+                let line = v1::NewRemembered { text: text.clone() };
+                self.compose_append(n, [new_record::Kind::Remembered(line)])
             }
             Report::Step(record) => self.compose_append(n, [record.clone()]),
             Report::Spend(Spend { tokens, cost, turns }) => {

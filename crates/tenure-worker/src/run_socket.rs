@@ -20,8 +20,8 @@ use std::{
 };
 
 use tenure_core::{
-    admission::Spend, deadline::ceil_seconds, id::Seq, limits, money::Micros, reason::Reason,
-    refusal::Refusal, sending::Way, wait::Wait,
+    admission::Spend, deadline::ceil_seconds, id::Seq, limits, memory::check_memory, money::Micros,
+    reason::Reason, refusal::Refusal, sending::Way, wait::Wait,
 };
 use tenure_proto::{
     convert::{time::write_timestamp, wait::read_until},
@@ -29,7 +29,8 @@ use tenure_proto::{
     v1::{
         GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
         GiveWorkRequest, GiveWorkResponse, PerformEffectRequest, PerformEffectResponse, RecordSpendRequest,
-        RecordSpendResponse, WaitOver, WaitRequest, WaitResponse, WriteNoteRequest, WriteNoteResponse,
+        RecordSpendResponse, RememberRequest, RememberResponse, WaitOver, WaitRequest, WaitResponse,
+        WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
 };
@@ -147,8 +148,7 @@ impl RunVoice {
         if text.trim().is_empty() {
             return Err(Refusal::new(Reason::ReasonMissing, "the note is blank"));
         }
-        let standing = &self.standing;
-        let text = standing.redactor.redact_text(text);
+        let text = self.standing.redactor.redact_text(text);
         ensure_note_size(text.len())?;
         let seq = self.say(Report::Note(text)).await?;
         self.notes.fetch_add(1, Ordering::Relaxed);
@@ -159,6 +159,14 @@ impl RunVoice {
     pub(crate) async fn record_spend(&self, spend: Spend) -> Result<Seq, Refusal> {
         spend.check()?;
         self.say(Report::Spend(spend)).await
+    }
+
+    /// Leaves a line that the agent is to remember; returns once it is durable.
+    pub(crate) async fn remember(&self, text: &str) -> Result<Seq, Refusal> {
+        check_memory(text)?;
+        let text = self.standing.redactor.redact_text(text);
+        check_memory(&text)?;
+        self.say(Report::Memory(text)).await
     }
 
     /// Says something that is answered once it is durable, when its turn comes.
@@ -217,6 +225,16 @@ impl RunService for RunVoice {
         let spent = Self::record_spend(self, Spend { tokens, cost: Micros(cost_micros), turns }).await;
         spent
             .map(|seq| Response::new(RecordSpendResponse { seq: seq.0 }))
+            .map_err(|refusal| refusal_to_status(&refusal))
+    }
+
+    async fn remember(
+        &self,
+        request: Request<RememberRequest>,
+    ) -> Result<Response<RememberResponse>, Status> {
+        let remembered = Self::remember(self, &request.get_ref().text).await;
+        remembered
+            .map(|seq| Response::new(RememberResponse { seq: seq.0 }))
             .map_err(|refusal| refusal_to_status(&refusal))
     }
 

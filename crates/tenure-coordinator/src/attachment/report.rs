@@ -12,6 +12,7 @@ use tenure_core::{
         APPEND_MAX_RECORDS, GROUP_MEMBERS_MAX, NOTE_MAX_BYTES, STEP_OUTPUT_MAX_BYTES, VALUE_MAX_BYTES,
         WHY_MAX_BYTES,
     },
+    memory::check_memory,
     money::Micros,
     principal::Principal,
     reason::Reason,
@@ -159,6 +160,7 @@ fn check_number(n: u64) -> Result<(), Refusal> {
 fn read_record(record: v1::NewRecord, by: &Principal) -> Result<Draft, Refusal> {
     match record.kind {
         Some(new_record::Kind::Note(note)) => read_note(note.text),
+        Some(new_record::Kind::Remembered(line)) => read_memory(line.text),
         Some(new_record::Kind::EffectStarted(started)) => effects::read_started(started),
         Some(new_record::Kind::EffectDone(done)) => effects::read_done(done),
         Some(new_record::Kind::EffectFailed(failed)) => effects::read_failed(failed),
@@ -224,6 +226,11 @@ fn read_note(text: String) -> Result<Draft, Refusal> {
         return Err(Refusal::new(Reason::NoteTooLarge, words).with_detail("limit_bytes", NOTE_MAX_BYTES));
     }
     Ok(Draft::with_value(salt_value(text.into_bytes()), |text| RecordKind::Note { text }))
+}
+
+fn read_memory(text: String) -> Result<Draft, Refusal> {
+    check_memory(&text)?;
+    Ok(Draft::with_value(salt_value(text.into_bytes()), |text| RecordKind::Remembered { text }))
 }
 
 /// A result that comes with its end, or one that was stored before; whoever reports it has looked whether it was.

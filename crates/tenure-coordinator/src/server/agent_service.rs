@@ -1,4 +1,4 @@
-//! `AgentService`: declaring agents and listing them. A declaration is checked whole before anything is stored; what is
+//! `AgentService`: declaring agents and listing them, and what they remember. A declaration is checked whole before anything is stored; what is
 //! stored is the canonical JSON that came, and its digest. Neighbours: the core's `declaration` checks, the store keeps.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use tenure_proto::{
     convert::{id::read_agent_name, time::write_timestamp},
     v1::{self, agent_service_server::AgentService},
 };
-use tenure_store::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
+use tenure_store::{AgentRevision, Change, ChangeKind, MemoryRow, NewBundle, NewDeclaration};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -25,6 +25,9 @@ use crate::{coordinator::Parts, refusals::refuse_store};
 
 /// Agents on a page, where nothing is said.
 const AGENTS_DEFAULT: u32 = 500;
+
+/// Lines of a memory, where nothing is said.
+const MEMORIES_DEFAULT: u32 = 50;
 
 /// The service.
 pub(super) struct Agents {
@@ -70,8 +73,35 @@ impl Agents {
     }
 }
 
+impl Agents {
+    async fn list_memories(
+        &self,
+        caller: &Caller,
+        request: v1::ListMemoriesRequest,
+    ) -> Result<v1::ListMemoriesResponse, Refusal> {
+        let limit = read_limit(request.limit, MEMORIES_DEFAULT)?;
+        let agent = read_agent_name("agent", &request.agent)?;
+        let memories = self.parts.store.list_memories(&caller.tenant, &agent, limit).await;
+        let memories = memories.map_err(|error| refuse_store(&error))?;
+        let write = |memory: MemoryRow| v1::Memory {
+            text: memory.text,
+            at: Some(write_timestamp(memory.at)),
+            job_id: memory.job.to_string(),
+        };
+        Ok(v1::ListMemoriesResponse { memories: memories.into_iter().map(write).collect() })
+    }
+}
+
 #[tonic::async_trait]
 impl AgentService for Agents {
+    async fn list_memories(
+        &self,
+        request: Request<v1::ListMemoriesRequest>,
+    ) -> Result<Response<v1::ListMemoriesResponse>, Status> {
+        let (caller, request): (Caller, _) = open(request)?;
+        answer(Self::list_memories(self, &caller, request)).await
+    }
+
     async fn apply_agents(
         &self,
         request: Request<v1::ApplyAgentsRequest>,

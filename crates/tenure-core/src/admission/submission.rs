@@ -160,7 +160,7 @@ impl Admitted {
             priority: self.priority,
             not_before: self.not_before,
             traceparent: given.traceparent.clone(),
-            sender: self.sender.clone(),
+            sender: self.sender.clone().map(Box::new),
         });
         let frozen =
             RecordKind::PlanFrozen { recovery: self.recovery.clone(), hops: self.hops, rungs: Vec::new() };

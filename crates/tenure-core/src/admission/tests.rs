@@ -248,6 +248,6 @@ fn what_is_sent_shares_the_session_of_its_giver_and_what_is_spawned_has_limits_o
         assert_eq!((admitted.priority, &admitted.sender), (2, &Some(giver.clone())));
         let drafts = admitted.drafts(SessionId(crate::factory::job_id().0), person(), [9; 16]);
         let RecordKind::JobAdmitted { sender, .. } = &drafts[0].kind else { panic!() };
-        assert_eq!(sender.as_ref(), Some(&giver));
+        assert_eq!(sender.as_deref(), Some(&giver));
     }
 }

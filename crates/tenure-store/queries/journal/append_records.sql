@@ -20,7 +20,7 @@
 -- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock. Whatever is written
 -- about an effect has a position of its job, so what stands of it may be judged by the snapshot too.
 --
--- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`, `waits`, `sends`. The look-ups are scalar subqueries, not joins, so that
+-- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`, `waits`, `sends`; `once_in_a_job` of `memories`. The look-ups are scalar subqueries, not joins, so that
 -- no plan reads a table whole.
 WITH present AS MATERIALIZED (
     SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
@@ -325,6 +325,20 @@ offered AS (
         ARRAY(SELECT jsonb_array_elements_text(g.requires)), '{"kind": "dispatch"}'
     FROM gifts AS g
     WHERE (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+),
+-- What a job remembers twice is kept once.
+remembered AS (
+    INSERT INTO memories (tenant, agent, job, seq, at, text_hash, text)
+    SELECT r.tenant, j.agent, r.job, r.seq, r.at, sha256(r.value), r.value
+    FROM unnest(
+        $24::bigint[], $25::text[], $26::uuid[], $27::bigint[], $30::text[], $33::timestamptz[], $36::bytea[]
+    ) AS r (no, tenant, job, seq, kind, at, value)
+    CROSS JOIN LATERAL (
+        SELECT o.agent FROM jobs AS o WHERE o.tenant = r.tenant AND o.job = r.job LIMIT 1
+    ) AS j
+    WHERE r.kind = 'remembered' AND (r.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    ORDER BY r.tenant, r.job, r.seq
+    ON CONFLICT (tenant, job, text_hash) DO NOTHING
 ),
 released AS (
     UPDATE leases AS l

@@ -72,7 +72,13 @@ payload_gone AS (
     WHERE $12::boolean AND k.tenant = $1 AND k.key_hash = $14 AND k.job = $2
     RETURNING k.job
 ),
--- As 'payload_gone', for work that a run gave; and what the gift is known by is made of it, so that goes too. A run of the giver
+memory_gone AS (
+    DELETE FROM memories AS m
+    USING taken
+    WHERE NOT $12::boolean AND m.tenant = $1 AND m.job = $2
+    RETURNING m.no
+),
+-- As `payload_gone`, for work that a run gave; and what the gift is known by is made of it, so that goes too. A run of the giver
 -- that repeats its script gives it anew.
 gift_gone AS (
     UPDATE sends AS g

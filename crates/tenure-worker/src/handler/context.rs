@@ -225,6 +225,18 @@ impl RunContext {
         Ok(())
     }
 
+    /// Leaves a line that the agent is to remember, beyond its session: later runs of all its jobs are shown the latest. When it
+    /// returns, it is durable; what a job remembers twice is kept once.
+    ///
+    /// # Errors
+    /// The line is blank or has more than 4 KiB, or the run may say nothing any more.
+    pub async fn remember(&self, text: impl AsRef<str>) -> Result<(), HandlerError> {
+        if let World::Live { voice, .. } = &self.inner.world {
+            voice.remember(text.as_ref()).await?;
+        }
+        Ok(())
+    }
+
     /// Gives work to an agent. When this returns, the job exists, exactly once over all runs of this job: a later run that gives
     /// the same again is answered with the job of the earlier one.
     ///

@@ -162,6 +162,7 @@ fn describe(kind: &Kind) -> String {
     match kind {
         Kind::Note(note) => format!("note {}", note.text),
         Kind::Spent(spent) => format!("spent {} {} {}", spent.tokens, spent.cost_micros, spent.turns),
+        Kind::Remembered(line) => format!("remembered {}", line.text),
         Kind::StepStarted(started) => format!("step {} started", started.name),
         Kind::GroupOpened(opened) => format!("group {} opened", opened.name),
         Kind::GroupSettled(settled) => {

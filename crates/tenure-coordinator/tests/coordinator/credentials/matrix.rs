@@ -76,7 +76,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 40] = [
+const ROWS: [Row; 42] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -162,6 +162,7 @@ const ROWS: [Row; 40] = [
     // The declaration becomes the caller's own; nothing of another tenant's is touched.
     row("tenure.v1.AgentService/ApplyAgents", Bearer(Administer), apply_agents, Given, Given),
     row("tenure.v1.AgentService/ListAgents", Bearer(Read), nothing, Given, Given),
+    row("tenure.v1.AgentService/ListMemories", Bearer(Read), list_memories, Given, Given),
     // A registration is for the caller's own tenants, whatever its name.
     row("tenure.v1.WorkerService/RegisterWorker", Bearer(Work), register_worker, Given, Given),
     row("tenure.v1.WorkerService/Attach", Bearer(Work), attach, Given, Refused(Reason::AttachRefused)),
@@ -333,6 +334,10 @@ fn attach(things: &Things) -> Vec<u8> {
         runs: Vec::new(),
     };
     v1::AttachRequest { message: Some(v1::attach_request::Message::Hello(hello)) }.encode_to_vec()
+}
+
+fn list_memories(_: &Things) -> Vec<u8> {
+    v1::ListMemoriesRequest { agent: "plain".into(), limit: 0 }.encode_to_vec()
 }
 
 fn read_effect(things: &Things) -> Vec<u8> {
