@@ -5,6 +5,7 @@
 
 mod balance;
 mod changed;
+mod marks;
 mod seal;
 mod value;
 
@@ -19,10 +20,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admission::Spend,
     admission::{Limit, Spend},
     effect::{
         Compensation, Declared, Disposition, EffectAct, EffectKey, EffectMark, EffectRecovery, EffectRef,
     },
+    effect::{Compensation, Disposition, EffectKey, EffectRecovery, EffectRef},
     handover::Cause,
     id::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,

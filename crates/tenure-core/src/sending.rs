@@ -11,6 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admission::{Amount, Limit, LimitRefusal},
     deadline::{Deadline, DeadlineReached},
     halt::StandingHalt,
     id::{AgentName, Digest, JobId, Run, SessionId},
@@ -89,6 +90,9 @@ pub enum Denied {
         /// What the run has.
         hops_left: u32,
     },
+    /// The session's budget is spent.
+    #[error(transparent)]
+    BudgetSpent(BudgetSpent),
     /// The new session would be too deep.
     #[error("the session is {depth} deep, and one that it spawns may be at most {limit}")]
     TooDeep {
@@ -99,6 +103,11 @@ pub enum Denied {
     },
 }
 
+/// The budget of the giver's session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}, so no more work is given")]
+pub struct BudgetSpent(pub LimitRefusal);
+
 impl Denied {
     /// The stable code.
     #[must_use]
@@ -107,6 +116,7 @@ impl Denied {
             Self::Halted(_) => Reason::Halted,
             Self::Deadline(_) => Reason::DeadlineReached,
             Self::HopsExhausted { .. } => Reason::HopsExhausted,
+            Self::BudgetSpent(_) => Reason::LimitReached,
             Self::TooDeep { .. } => Reason::SpawnTooDeep,
         }
     }
@@ -122,6 +132,7 @@ impl Denied {
                 .with_detail("elapsed_s", reached.elapsed_s)
                 .with_detail("ceiling_s", reached.ceiling_s),
             Self::HopsExhausted { hops_left } => refusal.with_detail("hops_left", hops_left),
+            Self::BudgetSpent(BudgetSpent(spent)) => spent.refuse(self.to_string()),
             Self::TooDeep { depth, limit } => refusal.with_detail("depth", depth).with_detail("limit", limit),
         }
     }
@@ -160,12 +171,16 @@ pub fn check_giver(facts: &JobFacts, run: &RunRef) -> Result<(), Refusal> {
 /// Whether a limit stands against it.
 ///
 /// # Errors
-/// The first that does: deadline, hops, depth.
+/// The first that does: deadline, hops, budget, depth.
 pub fn judge_giving(facts: &JobFacts, way: Way, standing: Standing) -> Result<(), Denied> {
     let deadline = Deadline::new(facts.started_at, facts.deadline_at);
     deadline.admit(facts.now).map_err(Denied::Deadline)?;
     match way {
         Way::Send if facts.hops_left <= 1 => Err(Denied::HopsExhausted { hops_left: facts.hops_left }),
+        Way::Send | Way::Spawn if facts.budget_micros.is_used_up() => {
+            let Amount { used, limit: allowed } = facts.budget_micros;
+            Err(Denied::BudgetSpent(BudgetSpent(LimitRefusal { limit: Limit::Budget, used, allowed })))
+        }
         Way::Spawn if standing.depth >= SPAWN_DEPTH_DEFAULT => {
             Err(Denied::TooDeep { depth: standing.depth, limit: SPAWN_DEPTH_DEFAULT })
         }
@@ -336,6 +351,16 @@ mod tests {
     fn nothing_is_given_once_the_deadline_is_reached_and_deadline_goes_before_hops() {
         let facts = JobFacts { deadline_at: Some(second(1)), now: second(1), hops_left: 1, ..running() };
         assert_eq!(judge_giving(&facts, Way::Send, TOP).unwrap_err().reason(), Reason::DeadlineReached);
+    }
+
+    #[test]
+    fn nothing_is_given_once_the_budget_of_the_session_is_spent() {
+        let facts = JobFacts { budget_micros: Amount { used: 5, limit: 5 }, ..running() };
+        for way in [Way::Send, Way::Spawn] {
+            let denied = judge_giving(&facts, way, TOP).unwrap_err();
+            assert_eq!(denied.reason(), Reason::LimitReached);
+            assert_eq!(denied.refuse(&facts).details["limit"], "budget");
+        }
     }
 
     #[test]

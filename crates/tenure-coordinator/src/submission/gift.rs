@@ -2,7 +2,7 @@
 //! declaration, as a submission is, and sealed. It is not stored here: the giver's lane does that.
 
 use tenure_core::{
-    admission::{Gift, admit_gift},
+    admission::{Gift, admit_gift, admit_session},
     plan::JobFacts,
     principal::Principal,
     refusal::Refusal,
@@ -29,6 +29,9 @@ impl Submissions {
         let by = Principal::connected(gift.sender.agent.as_str());
         let mut admitted =
             admit_gift(gift, facts, &revision.declaration, revision.bundle.as_ref(), clock.now())?;
+        if session.is_none() {
+            admit_session(revision.bundle.as_ref(), revision.spent)?;
+        }
         let place = Place { tenant: &facts.tenant, generation: facts.generation, session };
         let new = self.admissions.seal(place, by, None, &mut admitted)?;
         Ok(match submitted_by {

@@ -28,6 +28,15 @@ fn seal(drafts: Vec<Draft>) -> Result<Vec<SealedRecord>, SealError> {
     seal_records(&header(), Head::genesis(), second(0), drafts)
 }
 
+fn given(key: Option<&str>) -> crate::sending::Given {
+    crate::sending::Given {
+        child: job_id(),
+        session: crate::id::SessionId(job_id().0),
+        agent: "reviewer".parse().unwrap(),
+        key: key.map(str::to_owned),
+    }
+}
+
 /// One draft of every kind, with everything that is optional in it given.
 fn every_kind() -> Vec<Draft> {
     let interruption = crashed(3);
@@ -36,6 +45,7 @@ fn every_kind() -> Vec<Draft> {
     drafts.extend([
         run_started(Cause::Recovered { previous: Run(1), interruption: interruption.clone(), attempt: 2 }),
         note("read the diff"),
+        Draft::with_value(salted("the fleet was busy"), |text| RecordKind::Remembered { text }),
     ]);
     let fetch = || "fetch the order".parse().unwrap();
     drafts.push(Draft::bare(RecordKind::StepStarted { name: fetch() }));
@@ -50,6 +60,14 @@ fn every_kind() -> Vec<Draft> {
             RecordKind::RecoveryDenied { denial: Denial::OutOfAttempts { max_attempts: 2 } },
             RecordKind::GrantReleased { of_epoch: Epoch(3), reason: "lost".to_owned() },
             RecordKind::DeadlineDenied { elapsed_s: 61, ceiling_s: 60 },
+            RecordKind::Sent(given(None)),
+            RecordKind::Spawned(given(Some("audit/1"))),
+            RecordKind::SendRefused {
+                verb: "send".to_owned(),
+                agent: "reviewer".parse().unwrap(),
+                code: "HOPS_EXHAUSTED".to_owned(),
+                detail: "no hop is left".to_owned(),
+            },
             RecordKind::Spent { spend: Spend { tokens: 1_200, cost: Micros(35_000), turns: 2 } },
             RecordKind::BudgetRefused { limit: "runs".to_owned(), used: 64, allowed: 64 },
             RecordKind::BudgetReadmitted { limit: "runs".to_owned(), used: 64, allowed: 80 },
