@@ -117,7 +117,7 @@ impl Replay {
             Told::Returned(json) => serde_json::from_slice(&json)
                 .map(|Given { child, session, .. }| GivenJob { job: child, session, already_given: true })
                 .map_err(|error| HandlerError::new(error.to_string())),
-            Told::Erased | Told::Failed { .. } | Told::Over => std::future::pending().await,
+            Told::Erased | Told::Failed { .. } | Told::Reversed | Told::Over => std::future::pending().await,
         }
     }
 

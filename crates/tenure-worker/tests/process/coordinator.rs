@@ -135,6 +135,13 @@ impl WorkerService for Service {
         Err(Status::unimplemented("guardians give no work"))
     }
 
+    async fn ask_wait(
+        &self,
+        _: Request<tenure_proto::v1::AskWaitRequest>,
+    ) -> Result<Response<tenure_proto::v1::AskWaitResponse>, Status> {
+        Err(Status::unimplemented("guardians ask for no wait"))
+    }
+
     async fn list_workers(
         &self,
         _: Request<ListWorkersRequest>,

@@ -475,6 +475,13 @@ impl WorkerService for Book {
         }))
     }
 
+    async fn ask_wait(
+        &self,
+        _: Request<tenure_proto::v1::AskWaitRequest>,
+    ) -> Result<Response<tenure_proto::v1::AskWaitResponse>, Status> {
+        Err(Status::unimplemented("this coordinator knows no waits"))
+    }
+
     async fn list_workers(
         &self,
         _request: Request<ListWorkersRequest>,
