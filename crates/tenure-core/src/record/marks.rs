@@ -44,6 +44,7 @@ impl RecordKind {
             | Self::Spent { .. }
             | Self::BudgetRefused { .. }
             | Self::BudgetReadmitted { .. }
+            | Self::LimitRaised { .. }
             | Self::CancelRequested { .. }
             | Self::OperatorActed { .. }
             | Self::JobConcluded { .. } => false,
@@ -57,6 +58,9 @@ impl RecordKind {
         match self {
             Self::GrantReleased { .. } if phase == Phase::Forward => {
                 Some(BalanceMark { runs_back: 1, ..BalanceMark::default() })
+            }
+            Self::LimitRaised { limit, to, .. } => {
+                Some(BalanceMark { raised: Some((*limit, *to)), ..BalanceMark::default() })
             }
             Self::Spent { spend } => Some(BalanceMark { spend: *spend, ..BalanceMark::default() }),
             Self::GrantReleased { .. }
@@ -139,6 +143,7 @@ impl RecordKind {
             | Self::Spent { .. }
             | Self::BudgetRefused { .. }
             | Self::BudgetReadmitted { .. }
+            | Self::LimitRaised { .. }
             | Self::CancelRequested { .. }
             | Self::AbandonRequested { .. }
             | Self::OperatorActed { .. }
