@@ -3,7 +3,10 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use tenure_client::{Client, ClientError, job::Job};
+use tenure_client::{
+    Client, ClientError,
+    job::{Job, JobWait},
+};
 use tenure_core::job::State;
 
 use crate::{
@@ -93,7 +96,7 @@ fn describe_wait(job: &Job, doubts: &[String], now: Timestamp) -> String {
         (State::Running, _) if job.cancel_requested => "its run to end, because a cancel stands".to_owned(),
         (State::Running, _) => "its run to end".to_owned(),
         (State::Suspended, _) => match &job.wait {
-            Some(wait) => format!("{} ({})", wait.until, format_instant(wait.until, now)),
+            Some(wait) => describe_suspension(wait, now),
             None => "an instant, an event or a decision".to_owned(),
         },
         (State::Interrupted, Some(holder)) if !holder.live => {
@@ -106,6 +109,16 @@ fn describe_wait(job: &Job, doubts: &[String], now: Timestamp) -> String {
             "a person to decide".to_owned()
         }
         (State::Succeeded | State::Cancelled | State::Abandoned | State::Expired, _) => "nothing".to_owned(),
+    }
+}
+
+fn describe_suspension(wait: &JobWait, now: Timestamp) -> String {
+    let JobWait { until, jobs, left, .. } = *wait;
+    let at = format!("{until} ({})", format_instant(until, now));
+    match (jobs, wait.expired) {
+        (0, _) => at,
+        (_, true) => format!("a person to decide: its wait for {left} of {jobs} jobs expired at {at}"),
+        (_, false) => format!("{left} of {jobs} jobs, until {at}"),
     }
 }
 

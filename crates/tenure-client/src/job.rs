@@ -93,8 +93,14 @@ pub struct StandingHalt {
 pub struct JobWait {
     /// The name of the wait.
     pub name: String,
-    /// The instant that it is for.
+    /// For an instant, that instant; for jobs, when the wait for them expires.
     pub until: Timestamp,
+    /// How many jobs it is for; 0: for the instant.
+    pub jobs: u64,
+    /// How many of them have not concluded.
+    pub left: u64,
+    /// True where its instant passed before its jobs had concluded: a person has it go on.
+    pub expired: bool,
 }
 
 /// The worker that holds a job's lease, or whose child is not known to be gone.
@@ -164,7 +170,13 @@ impl Job {
 
 impl JobWait {
     fn read(given: v1::JobWait) -> Result<Self, InvalidField> {
-        Ok(Self { until: read_instant("job.wait.until", given.until.as_ref())?, name: given.name })
+        Ok(Self {
+            until: read_instant("job.wait.until", given.until.as_ref())?,
+            name: given.name,
+            jobs: given.jobs,
+            left: given.left,
+            expired: given.expired,
+        })
     }
 }
 

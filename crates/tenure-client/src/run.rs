@@ -9,6 +9,7 @@ use serde::Serialize;
 use tenure_core::{
     admission::Spend,
     id::{Epoch, JobId, Run, Seq, SessionId, WorkerName},
+    job::State,
     wait::Until,
 };
 use tenure_proto::{
@@ -16,6 +17,7 @@ use tenure_proto::{
         InvalidField,
         id::{read_job_id, read_session_id, read_worker_name},
         require,
+        state::read_state,
         time::read_optional_timestamp,
         wait::write_until,
     },
@@ -61,13 +63,44 @@ pub struct RunStatus {
 pub struct WaitOver {
     /// Its name.
     pub name: String,
-    /// The instant that was due.
+    /// The instant that was due; none: it was for jobs.
     pub due: Option<Timestamp>,
+    /// What came of each job, in the order in which they were asked for.
+    pub jobs: Vec<AwaitedJob>,
+}
+
+/// What came of a job that was waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AwaitedJob {
+    /// The job.
+    pub job: JobId,
+    /// How it concluded.
+    pub outcome: State,
+    /// Why, as a stable word; empty where the outcome says it.
+    pub reason: String,
+    /// The beginning of what it returned; none: it returned nothing, or nothing that is told here.
+    #[serde(skip)]
+    pub result: Option<Bytes>,
+    /// The length of all that it returned.
+    pub result_bytes: u64,
+}
+
+impl AwaitedJob {
+    fn read(given: v1::AwaitedJob) -> Result<Self, InvalidField> {
+        Ok(Self {
+            job: read_job_id("over.jobs.job_id", &given.job_id)?,
+            outcome: read_state("over.jobs.outcome", given.outcome)?,
+            reason: given.reason,
+            result: given.result,
+            result_bytes: given.result_bytes,
+        })
+    }
 }
 
 impl WaitOver {
     fn read(given: v1::WaitOver) -> Result<Self, InvalidField> {
-        Ok(Self { due: read_optional_timestamp("over.due", given.due.as_ref())?, name: given.name })
+        let jobs = given.jobs.into_iter().map(AwaitedJob::read).collect::<Result<_, _>>()?;
+        Ok(Self { due: read_optional_timestamp("over.due", given.due.as_ref())?, name: given.name, jobs })
     }
 }
 
@@ -118,15 +151,21 @@ impl RunClient {
         Ok(Seq(self.client.call(Repeat::OnlyUnsent, ask).await?.seq))
     }
 
-    /// Waits until an instant. Where an earlier run of the job announced the same wait and was woken, it is answered at once;
-    /// otherwise the wait ends the run, and this returns only with the refusal that says so, where whoever asked outlives
+    /// Waits until an instant, or for other jobs until the instant at which the wait for them expires. Where an earlier run of
+    /// the job announced the same wait and was woken, or the jobs have concluded, it is answered at once; otherwise the wait ends the run, and this returns only with the refusal that says so, where whoever asked outlives
     /// that. `key` tells the wait apart from others of the run; none: its place among those without a key.
     ///
     /// # Errors
     /// The wait is refused, the run is over or ends for the wait, or its worker does not answer.
-    pub async fn wait(&self, key: Option<&str>, until: Option<Until>) -> Result<WaitOver, ClientError> {
+    pub async fn wait(
+        &self,
+        key: Option<&str>,
+        until: Option<Until>,
+        jobs: &[JobId],
+    ) -> Result<WaitOver, ClientError> {
         let key = key.unwrap_or_default().to_owned();
-        let request = v1::WaitRequest { key, until: until.map(write_until) };
+        let job_ids = jobs.iter().map(JobId::to_string).collect();
+        let request = v1::WaitRequest { key, until: until.map(write_until), job_ids };
         let ask = |channel| {
             let request = request.clone();
             async move { RunServiceClient::new(channel).wait(request).await }

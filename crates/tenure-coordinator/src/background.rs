@@ -3,6 +3,7 @@
 //! `coordinator` starts it, `dispatch` is the loop that gives runs to workers.
 
 mod abandoned;
+mod awaited;
 mod blobs;
 mod clock;
 mod credentials;
@@ -41,6 +42,8 @@ pub(crate) fn start_background(
     parts.vital.spawn("end of what was given up", abandoned::end_abandoned(parts.clone()));
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
     parts.vital.spawn("timers", waits::wake_due(parts.clone()));
+    parts.vital.spawn("outcomes of awaited jobs", awaited::follow_hints(parts.clone()));
+    parts.vital.spawn("waits for jobs", awaited::look_through(parts.clone()));
     parts.vital.spawn("conclusion of overdue jobs", overdue::conclude_overdue(parts.clone()));
     parts.vital.spawn("partitions", partitions::keep_partitions(parts.clone()));
     parts.vital.spawn("sweep of blobs", blobs::sweep_blobs(parts.clone()));

@@ -11,9 +11,11 @@ use tenure_core::{
     deadline::Deadline,
     handover::{Cause, Handover, History},
     id::Seq,
+    limits::HANDOVER_EFFECT_OUTPUT_MAX_BYTES,
     record::{KeptValue, Phase, Record, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
+    wait::{AwaitedOutcome, AwaitedResult},
 };
 use tenure_proto::{
     convert::{blob::write_blob_ref, run::write_run_ref, time::write_timestamp},
@@ -87,7 +89,11 @@ fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, sec
     parts.tasks.spawn(async move {
         let granted = match read_history(&task_parts, &run).await {
             Ok(history) => match history.compose_handover(run.now, &remaining_deadline(&run)) {
-                Some(handover) => send_grant(&attached, run, secret, &handover),
+                Some(handover) => {
+                    let awaited = read_awaited(&task_parts, &run).await;
+                    let handover = Handover { awaited, ..handover };
+                    send_grant(&attached, run, secret, &handover)
+                }
                 None => refuse_grant(&attached, &run, "its journal does not show how it began"),
             },
             Err(refusal) => refuse_grant(&attached, &run, &refusal.message),
@@ -97,6 +103,27 @@ fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, sec
             task_parts.wakes.wake_dispatch();
         }
     });
+}
+
+/// What came of the first of the jobs that the run before waited for. Where that cannot be read now, their outcomes are told
+/// without what they returned.
+async fn read_awaited(parts: &Parts, run: &Claimed) -> Vec<AwaitedResult> {
+    let Cause::Woken { wait, .. } = &run.cause else { return Vec::new() };
+    if wait.jobs.is_empty() {
+        return Vec::new();
+    }
+    let jobs: Vec<_> = wait.jobs.iter().map(|awaited| awaited.job).collect();
+    let most = HANDOVER_EFFECT_OUTPUT_MAX_BYTES;
+    let found = parts.bulk.ask(parts.store.read_awaited(&run.tenant, &jobs, most)).await.unwrap_or_default();
+    let mut found = found.into_iter();
+    let tell = |outcome: &AwaitedOutcome| {
+        let found = found.next().flatten();
+        let (result, bytes) = found.map_or((None, 0), |found| (found.result, found.result_bytes));
+        let shortened = result.as_ref().map_or(bytes > 0, |result| (result.len() as u64) < bytes);
+        let result = result.map(|result| String::from_utf8_lossy(&result).into_owned());
+        AwaitedResult { outcome: outcome.clone(), result, shortened }
+    };
+    wait.jobs.iter().map(tell).collect()
 }
 
 #[derive(Debug, PartialEq, Eq)]

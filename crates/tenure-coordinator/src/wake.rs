@@ -9,6 +9,7 @@
 pub(crate) mod listener;
 mod news;
 pub(crate) mod notifier;
+mod wait_hints;
 
 use std::{
     collections::HashMap,
@@ -28,6 +29,8 @@ use uuid::Uuid;
 use crate::lane::work::StandingNotice;
 use news::News;
 pub use news::announce_tokens;
+pub(crate) use wait_hints::WaitHint;
+use wait_hints::WaitHints;
 
 /// Orders that an attachment may be behind; one that missed some learns them with its worker's next renewal.
 const ORDERS_MAX: usize = 1_024;
@@ -46,6 +49,7 @@ struct Inner {
     jobs: Mutex<HashMap<JobId, watch::Sender<u64>>>,
     orders: broadcast::Sender<RaisedOrder>,
     tokens: Notify,
+    waits: WaitHints,
     /// Who this coordinator is among those that send.
     from: Uuid,
     /// What the others were not told yet.
@@ -63,6 +67,7 @@ impl Default for Inner {
             jobs: Mutex::default(),
             orders: broadcast::Sender::new(ORDERS_MAX),
             tokens: Notify::new(),
+            waits: WaitHints::default(),
             from: Uuid::from_u128(rand::random()),
             untold: Mutex::default(),
             told: Notify::new(),
@@ -97,6 +102,16 @@ pub(crate) enum OrderKind {
 }
 
 impl Wakes {
+    /// A job concluded here, or began to wait for others: whoever waits for it, or for whom it waits, is looked at.
+    pub(crate) fn hint_waits(&self, hint: WaitHint) {
+        self.inner.waits.add(hint);
+    }
+
+    /// Returns what was hinted at since the last return, once there is anything.
+    pub(crate) async fn await_wait_hints(&self) -> Vec<WaitHint> {
+        self.inner.waits.take().await
+    }
+
     /// A worker may have become free.
     pub(crate) fn wake_dispatch(&self) {
         self.inner.dispatch.notify_one();

@@ -9,7 +9,7 @@ use crate::{
     handover::{Cause, EarlierEffect, EarlierNote, EarlierState, Handover},
     id::Run,
     recovery::Interruption,
-    wait::WokenBy,
+    wait::{AwaitedResult, WokenBy},
 };
 
 /// The words.
@@ -24,7 +24,7 @@ pub fn brief(handover: &Handover) -> String {
             text
         }
         Cause::Woken { previous, wait, .. } => {
-            let mut text = tell_waking(*previous, wait);
+            let mut text = tell_waking(*previous, wait, &handover.awaited);
             if !handover.notes.is_empty() {
                 tell_notes(&mut text, handover);
             }
@@ -40,7 +40,7 @@ pub fn brief(handover: &Handover) -> String {
 }
 
 /// A run ended on purpose there, so nothing sends the next one looking for damage.
-fn tell_waking(previous: Run, wait: &WokenBy) -> String {
+fn tell_waking(previous: Run, wait: &WokenBy, results: &[AwaitedResult]) -> String {
     let mut text = format!(
         "# What this work waited for is there\n\
          \n\
@@ -56,7 +56,10 @@ fn tell_waking(previous: Run, wait: &WokenBy) -> String {
     for awaited in &wait.jobs {
         let why = awaited.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         // Writing to a text cannot fail.
-        let _ = writeln!(text, "- job {}: {}{why}", awaited.job, awaited.outcome);
+        let returned = results.iter().find(|result| result.outcome.job == awaited.job);
+        let line = returned.and_then(|result| first_line(result.result.as_deref()?));
+        let line = line.map(|line| format!("; it returned: {line}")).unwrap_or_default();
+        let _ = writeln!(text, "- job {}: {}{why}{line}", awaited.job, awaited.outcome);
     }
     let more = wait.count.saturating_sub(wait.jobs.len() as u64);
     if wait.due.is_none() && more > 0 {

@@ -21,7 +21,7 @@ use crate::{
     principal::Principal,
     record::{KeptValue, Phase},
     recovery::Interruption,
-    wait::WokenBy,
+    wait::{AwaitedResult, WokenBy},
 };
 
 /// Why a run is starting.
@@ -147,6 +147,8 @@ pub struct Handover {
     pub gifts: Vec<EarlierGift>,
     /// Earlier gifts that were left out because there were too many.
     pub gifts_left_out: usize,
+    /// What came of the first of the jobs that the run before waited for.
+    pub awaited: Vec<AwaitedResult>,
     /// The session's deadline; none: no ceiling.
     pub deadline: Option<RemainingDeadline>,
 }

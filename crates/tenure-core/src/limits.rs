@@ -97,6 +97,14 @@ pub const WAIT_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 pub const WAIT_JOBS_MAX: usize = 1_000;
 /// Awaited jobs that the run after the wait is told of by itself; `tenure wait` tells all.
 pub const WOKEN_JOBS_TOLD_MAX: usize = 20;
+/// Most of an awaited job's result that `tenure wait` tells; of all its jobs together at most [`AWAITED_RESULTS_MAX_BYTES`].
+pub const AWAITED_RESULT_MAX_BYTES: usize = 4 * 1024;
+/// Most bytes of results that one answer to a wait tells.
+pub const AWAITED_RESULTS_MAX_BYTES: usize = 1024 * 1024;
+/// Concluded jobs, or waits, that one statement of the sweep looks at.
+pub const AWAITED_PAGE: u32 = 1_000;
+/// How often all waits for jobs are looked through; in between, whoever concludes a job looks who waits for it.
+pub const AWAITED_LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Waits that one pass of the sweep wakes.
 pub const TIMERS_MAX: u32 = 128;
 /// How long no worker may hold the version of a handler that waiting jobs were admitted under, while others hold another one,

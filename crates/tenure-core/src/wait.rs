@@ -208,6 +208,20 @@ pub struct WokenBy {
     pub count: u64,
 }
 
+/// What came of an awaited job, as the run after the wait is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AwaitedResult {
+    /// How it concluded.
+    #[serde(flatten)]
+    pub outcome: AwaitedOutcome,
+    /// The beginning of what it returned, as text; absent: it returned nothing, or nothing that lies in the database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// True where it returned more than that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
 const fn is_zero(number: &u64) -> bool {
     *number == 0

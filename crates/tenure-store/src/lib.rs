@@ -72,4 +72,4 @@ pub use term::{
 };
 pub use testimony::{NewTestimony, TestimonyPage, TestimonyRow};
 pub use token::TokenStored;
-pub use wait::{DueWaits, WaitKey};
+pub use wait::{AwaitedJob, DueWaits, WaitKey, WaitPage};

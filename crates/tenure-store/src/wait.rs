@@ -1,5 +1,5 @@
-//! The waits of suspended jobs: which are due, and which stand under a deadline that is reached. It changes none of them: what
-//! takes a job out of its wait is written where the job's journal is. Neighbours: `append` writes and deletes the rows, the
+//! The waits of suspended jobs: which are due, which have nothing left to wait for, and which stand under a deadline that is
+//! reached. It takes no job out of its wait: that is written where the job's journal is. Neighbours: `append` writes and deletes the rows, the
 //! sweep asks.
 
 use jiff::Timestamp;
@@ -15,6 +15,10 @@ use crate::{
     stored::{Reader, from_bigint, instant},
     timestamp::Stamp,
 };
+
+mod awaited;
+
+pub use awaited::{AwaitedJob, WaitPage};
 
 /// A wait of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,7 +24,11 @@ use tenure_core::{
     reason::Reason, refusal::Refusal, sending::Way, wait::Wait,
 };
 use tenure_proto::{
-    convert::{time::write_timestamp, wait::read_until},
+    convert::{
+        InvalidField,
+        time::write_timestamp,
+        wait::{read_awaited_ids, read_until},
+    },
     status::refusal_to_status,
     v1::{
         GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
@@ -251,9 +255,8 @@ impl RunService for RunVoice {
     }
 
     async fn wait(&self, request: Request<WaitRequest>) -> Result<Response<WaitResponse>, Status> {
-        let WaitRequest { key, until } = request.into_inner();
-        let over = match read_until("until", until.as_ref()) {
-            Ok(until) => Self::wait(self, WaitAsk { key, until }).await,
+        let over = match read_wait_ask(request.into_inner()) {
+            Ok(ask) => Self::wait(self, ask).await,
             Err(error) => Err(error.into()),
         };
         over.map(|over| Response::new(WaitResponse { over: Some(over) }))
@@ -297,6 +300,12 @@ impl RunService for RunVoice {
         self.standing.ensure_speaking().map_err(|refusal| refusal_to_status(&refusal))?;
         Ok(Response::new(self.read_status()))
     }
+}
+
+fn read_wait_ask(request: WaitRequest) -> Result<WaitAsk, InvalidField> {
+    let until = read_until("until", request.until.as_ref())?;
+    let jobs = read_awaited_ids("job_ids", &request.job_ids)?;
+    Ok(WaitAsk { key: request.key, until, jobs })
 }
 
 fn ensure_note_size(length_bytes: usize) -> Result<(), Refusal> {

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use tenure_core::{reason::Reason, record::Phase, refusal::Refusal, step::StepName, wait::Until};
+use tenure_core::{id::JobId, reason::Reason, record::Phase, refusal::Refusal, step::StepName, wait::Until};
 use tenure_proto::{
     convert::{
         require,
@@ -26,8 +26,10 @@ const ORDINAL: char = '#';
 pub(crate) struct WaitAsk {
     /// What tells it apart. Empty: its place among those of the run that have no key.
     pub(crate) key: String,
-    /// Until when.
+    /// Until when; with jobs, when the wait for them expires.
     pub(crate) until: Option<Until>,
+    /// The jobs; empty: it is for the instant.
+    pub(crate) jobs: Vec<JobId>,
 }
 
 /// The waits of one run.
@@ -51,6 +53,7 @@ impl RunWaits {
             secret: Bytes::copy_from_slice(standing.grant.secret.as_bytes()),
             name: self.settle_name(&ask.key)?.as_str().to_owned(),
             until: ask.until.map(write_until),
+            job_ids: ask.jobs.iter().map(JobId::to_string).collect(),
         };
         standing.touch();
         let over = standing.over.clone();

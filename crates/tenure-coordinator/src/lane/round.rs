@@ -11,6 +11,7 @@ use std::{
 use tenure_core::{
     plan::{JobFacts, LeaseChange, ReadyChange},
     record::NOTICE_KINDS,
+    wait::is_awaited_end,
 };
 use tenure_store::{Append, AppendOutcome, StoreError};
 
@@ -25,7 +26,7 @@ use crate::{
     metrics::{Statement, metrics},
     patience::{Unanswered, within},
     refusals::refuse_store,
-    wake::{OrderKind, RaisedOrder},
+    wake::{OrderKind, RaisedOrder, WaitHint, Wakes},
 };
 
 /// How often a piece of work is tried before it is given back.
@@ -153,6 +154,7 @@ impl Lane {
             metrics().note_state(state);
         }
         self.parts.wakes.wake_watchers(key.1);
+        hint_waits(&self.parts.wakes, key, append);
         match &append.changes.ready {
             ReadyChange::Insert { not_before: None, .. } | ReadyChange::Replace { .. } => {
                 self.parts.wakes.note_ready();
@@ -188,6 +190,17 @@ impl Lane {
         if NOTICE_KINDS.contains(&last.kind) {
             memory.note_notice(last.kind);
         }
+    }
+}
+
+/// Whoever waits for the job, or what it waits for, is looked at once this is committed.
+fn hint_waits(wakes: &Wakes, key: &JobKey, append: &Append) {
+    let state = append.changes.job.as_ref().and_then(|job| job.state);
+    if state.is_some_and(is_awaited_end) {
+        wakes.hint_waits(WaitHint::Concluded(key.clone()));
+    }
+    if append.changes.wait.as_ref().is_some_and(|wait| !wait.jobs.is_empty()) {
+        wakes.hint_waits(WaitHint::Suspended(key.clone()));
     }
 }
 

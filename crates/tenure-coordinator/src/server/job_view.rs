@@ -1,6 +1,7 @@
 //! A job and its records as callers see them. Neighbours: `job_service` and its streams; the words of states are in
 //! `tenure-proto`.
 
+use jiff::Timestamp;
 use tenure_core::{halt::StandingHalt, job::State, plan::LeaseFacts, wait::WaitFacts};
 use tenure_proto::{
     convert::{state::write_state, time::write_timestamp},
@@ -10,7 +11,7 @@ use tenure_store::{JobRow, StoredRecord};
 
 /// A job as it goes onto the wire.
 pub(crate) fn write_job(row: JobRow) -> v1::Job {
-    let next = next_commands(&row);
+    let (next, now) = (next_commands(&row), row.now);
     v1::Job {
         id: row.job.to_string(),
         session_id: row.session.to_string(),
@@ -37,7 +38,7 @@ pub(crate) fn write_job(row: JobRow) -> v1::Job {
         unwinding_to: row.unwinding.map_or(0, |unwinding| write_state(unwinding.state()).into()),
         holds_landed_work: row.holds_landed_work,
         halt: row.halt.map(write_standing_halt),
-        wait: row.wait.map(write_job_wait),
+        wait: row.wait.map(|wait| write_job_wait(&wait, now)),
     }
 }
 
@@ -49,15 +50,24 @@ fn next_commands(row: &JobRow) -> Vec<String> {
         tenure_core::job::next_commands(row.job, row.state, unaccounted, asked, row.unwinding.is_some());
     // What a halt keeps waiting goes on when it is lifted.
     let halt = row.halt.as_ref().filter(|_| matches!(row.state, State::Ready | State::Withheld));
-    halt.map(StandingHalt::lift_command).into_iter().chain(commands).collect()
+    let lift = halt.map(StandingHalt::lift_command);
+    let expired = row.wait.as_ref().is_some_and(|wait| wait.has_expired(row.now));
+    let resume = expired.then(|| format!("tenure resume {} --why W", row.job.short()));
+    lift.into_iter().chain(resume).chain(commands).collect()
 }
 
 fn write_standing_halt(halt: StandingHalt) -> v1::StandingHalt {
     v1::StandingHalt { id: halt.id.0, scope: halt.scope.to_string(), why: halt.why }
 }
 
-fn write_job_wait(wait: WaitFacts) -> v1::JobWait {
-    v1::JobWait { name: wait.name.as_str().to_owned(), until: Some(write_timestamp(wait.until)) }
+fn write_job_wait(wait: &WaitFacts, now: Timestamp) -> v1::JobWait {
+    v1::JobWait {
+        name: wait.name.as_str().to_owned(),
+        until: Some(write_timestamp(wait.until)),
+        jobs: wait.jobs,
+        left: wait.left,
+        expired: wait.has_expired(now),
+    }
 }
 
 fn write_holder(lease: LeaseFacts) -> v1::Holder {

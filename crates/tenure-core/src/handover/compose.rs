@@ -28,6 +28,7 @@ impl Handover {
             effects_left_out: 0,
             gifts: Vec::new(),
             gifts_left_out: 0,
+            awaited: Vec::new(),
             deadline: remaining(deadline, now),
         }
     }
@@ -87,6 +88,7 @@ impl History {
         let (effects, effects_left_out) = self.effects.into_told();
         let (gifts, gifts_left_out) = (self.gifts.kept.into(), self.gifts.left_out);
         let (input, deadline) = (self.input, remaining(deadline, now));
+        let awaited = Vec::new();
         Some(Handover {
             job,
             run,
@@ -98,6 +100,7 @@ impl History {
             effects_left_out,
             gifts,
             gifts_left_out,
+            awaited,
             deadline,
         })
     }

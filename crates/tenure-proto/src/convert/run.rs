@@ -135,7 +135,7 @@ mod tests {
             RunEnd::Waiting(Wait {
                 name: "#1".parse().unwrap(),
                 until: jiff::Timestamp::from_microsecond(1_796_000_000_123_456).unwrap(),
-                jobs: Vec::new(),
+                jobs: vec!["0193a7c2-1111-7000-8000-00000000abcd".parse().unwrap()],
             }),
             RunEnd::Unwound,
             RunEnd::UndoFailed { key: "undo:git/push".parse().unwrap(), error: "no route".into() },

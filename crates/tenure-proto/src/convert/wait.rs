@@ -1,9 +1,15 @@
 //! Waits on the wire: as they are asked for, announced, and over.
 
-use tenure_core::wait::{Until, Wait};
+use tenure_core::{
+    id::JobId,
+    limits::WAIT_JOBS_MAX,
+    wait::{Until, Wait},
+};
 
 use super::{
-    InvalidField, require,
+    InvalidField,
+    id::read_job_id,
+    require,
     step::read_step_name,
     time::{read_duration, read_timestamp, write_duration, write_timestamp},
 };
@@ -36,7 +42,11 @@ pub fn read_until(field: &'static str, given: Option<&v1::WaitUntil>) -> Result<
 /// A wait as it goes onto the wire.
 #[must_use]
 pub fn write_wait(wait: &Wait) -> v1::Wait {
-    v1::Wait { name: wait.name.as_str().to_owned(), until: Some(write_timestamp(wait.until)) }
+    v1::Wait {
+        name: wait.name.as_str().to_owned(),
+        until: Some(write_timestamp(wait.until)),
+        job_ids: wait.jobs.iter().map(JobId::to_string).collect(),
+    }
 }
 
 /// A wait from the wire.
@@ -47,6 +57,18 @@ pub fn read_wait(field: &'static str, given: &v1::Wait) -> Result<Wait, InvalidF
     Ok(Wait {
         name: read_step_name(field, &given.name)?,
         until: read_timestamp(field, require(field, given.until.as_ref())?)?,
-        jobs: Vec::new(),
+        jobs: read_awaited_ids(field, &given.job_ids)?,
     })
+}
+
+/// The jobs of a wait, from the wire.
+///
+/// # Errors
+/// One of them is no id, or there are more than one wait takes.
+pub fn read_awaited_ids(field: &'static str, given: &[String]) -> Result<Vec<JobId>, InvalidField> {
+    if given.len() > WAIT_JOBS_MAX {
+        let shown = format!("{} jobs", given.len());
+        return Err(InvalidField::malformed(field, &shown, "at most 1,000 jobs"));
+    }
+    given.iter().map(|id| read_job_id(field, id)).collect()
 }

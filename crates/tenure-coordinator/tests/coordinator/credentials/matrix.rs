@@ -359,7 +359,7 @@ fn ask_wait(things: &Things) -> Vec<u8> {
     let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
     let after = prost_types::Duration { seconds: 60, nanos: 0 };
     let until = Some(v1::WaitUntil { when: Some(v1::wait_until::When::After(after)) });
-    v1::AskWaitRequest { run, secret, name: "#1".into(), until }.encode_to_vec()
+    v1::AskWaitRequest { run, secret, name: "#1".into(), until, job_ids: Vec::new() }.encode_to_vec()
 }
 
 fn read_input(things: &Things) -> Vec<u8> {
