@@ -99,3 +99,39 @@ tenure wait --until 10m & sleep 600 & wait; sleep 600
         sqlx::query_as("SELECT count(*) FROM waits").fetch_one(&fleet.cluster.database).await.unwrap();
     assert_eq!(left.0, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fan_out_is_waited_for_and_what_was_set_down_is_picked_up() {
+    let agents = r#"
+[agents.child]
+script = 'cat "$TENURE_INPUT" > "$TENURE_RESULT"'
+[agents.parent]
+script = '''
+[ "$TENURE_RUN" -gt 1 ] || echo asked >> SHARED/runs
+tenure wait --job $(cat "$TENURE_INPUT") > SHARED/outcomes
+tenure set-down --until 1s --waiting-for "the next release"
+[ ! -e SHARED/handover ] || exit 0
+cp "$TENURE_HANDOVER" SHARED/handover
+'''
+"#;
+    let fleet = Fleet::start(agents, &[("w1", &["--slots", "2"])]).await;
+    let children: Vec<String> =
+        ["one", "two"].iter().map(|word| fleet.submit("child", word).to_string()).collect();
+    let job = fleet.submit("parent", &children.join(" "));
+    fleet.wait_for_state(job, "succeeded").await;
+    let outcomes = fs::read_to_string(fleet.shared().join("outcomes")).unwrap();
+    let expected: Vec<String> =
+        children.iter().zip(["one", "two"]).map(|(id, word)| format!("{id}\tsucceeded\t{word}")).collect();
+    assert_eq!(outcomes.lines().collect::<Vec<_>>(), expected);
+    let next: uuid::Uuid = tenure_testkit::wait_for("a session that picks it up", crate::fixture::PATIENCE, async || {
+        let row: Option<(uuid::Uuid,)> = sqlx::query_as(
+            "SELECT job FROM journal WHERE kind = 'job_admitted' AND convert_from(bytes, 'UTF8')::jsonb ? 'layover'",
+        )
+        .fetch_optional(&fleet.cluster.database)
+        .await
+        .unwrap();
+        row.map(|(job,)| job).ok_or("none")
+    })
+    .await;
+    fleet.wait_for_state(next, "succeeded").await;
+}

@@ -101,6 +101,7 @@ pub(crate) enum Verb {
     Spawn(in_run::SpawnArgs),
     Remember(in_run::RememberArgs),
     Spend(in_run::SpendArgs),
+    SetDown(in_run::SetDownArgs),
     Wait(in_run::WaitArgs),
     Status(in_run::StatusArgs),
 }
@@ -135,7 +136,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "ping",
         ],
     ),
-    ("In a run", &["note", "effect", "send", "spawn", "remember", "spend", "wait", "status"]),
+    ("In a run", &["note", "effect", "send", "spawn", "remember", "spend", "set-down", "wait", "status"]),
 ];
 
 const AFTER_HELP: &str = "\
@@ -208,6 +209,7 @@ impl Verb {
             Self::Spawn(args) => context.wait_for(in_run::spawn_work(context, args)),
             Self::Remember(args) => context.wait_for(in_run::remember_line(context, args)),
             Self::Spend(args) => context.wait_for(in_run::record_spend(context, args)),
+            Self::SetDown(args) => context.wait_for(in_run::set_down(context, args)),
             Self::Wait(args) => context.wait_for(in_run::wait(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),
         }

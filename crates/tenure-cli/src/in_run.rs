@@ -1,8 +1,10 @@
 //! The verbs of a program inside a run: they speak to the worker beside it, over the run's own socket. Outside a run there
 //! is no socket, and the verb that was probably meant is named.
 
+mod set_down;
 mod wait;
 
+pub(crate) use set_down::{SetDownArgs, set_down};
 pub(crate) use wait::{WaitArgs, wait};
 
 use std::{

@@ -214,6 +214,22 @@ impl RunClient {
         })
     }
 
+    /// Sets the work down: where the run ends with success, a session of its own picks it up, no earlier than booked. Returns
+    /// the instant once the booking is durable; the last one of a run counts.
+    ///
+    /// # Errors
+    /// The booking is refused, the run is over, or its worker does not answer.
+    pub async fn set_down(&self, until: Until, waiting_for: &str) -> Result<Timestamp, ClientError> {
+        let waiting_for = waiting_for.to_owned();
+        let request = v1::SetDownRequest { until: Some(write_until(until)), waiting_for };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { RunServiceClient::new(channel).set_down(request).await }
+        };
+        let answer = self.client.call(Repeat::OnlyUnsent, ask).await?;
+        Ok(require("until", read_optional_timestamp("until", answer.until.as_ref())?)?)
+    }
+
     /// Asks where the run stands.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod clock;
 mod credentials;
 mod delayed;
 mod gauges;
+mod layovers;
 mod leases;
 mod memories;
 mod overdue;
@@ -41,6 +42,7 @@ pub(crate) fn start_background(
     parts.vital.spawn("sweep of terms", terms::sweep_terms(parts.clone()));
     parts.vital.spawn("end of what was given up", abandoned::end_abandoned(parts.clone()));
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
+    parts.vital.spawn("layovers", layovers::pick_up_due(parts.clone()));
     parts.vital.spawn("timers", waits::wake_due(parts.clone()));
     parts.vital.spawn("outcomes of awaited jobs", awaited::follow_hints(parts.clone()));
     parts.vital.spawn("waits for jobs", awaited::look_through(parts.clone()));

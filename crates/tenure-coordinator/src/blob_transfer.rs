@@ -209,6 +209,28 @@ pub(crate) fn refuse_unknown(name: Digest) -> Refusal {
     Refusal::new(Reason::BlobNotFound, words).with_detail("sha256", name)
 }
 
+/// Stores the same value once more, as an input that no job has yet.
+pub(crate) async fn copy_input(parts: &Parts, blob: &OpenBlob) -> Result<ValueRef, Refusal> {
+    let mut upload = Upload::begin(parts, &blob.place.tenant, "input", Some(blob.reference.bytes)).await?;
+    let mut digest = ValueDigest::begin(&blob.salt);
+    let mut left = blob.reference.bytes;
+    for number in 0.. {
+        if left == 0 {
+            break;
+        }
+        let mut piece = read_piece(parts, blob, number, left).await?;
+        left -= piece.len() as u64;
+        digest.add(&piece);
+        while !piece.is_empty() {
+            upload.add(piece.split_to(piece.len().min(BLOB_CHUNK_MAX_BYTES))).await?;
+        }
+    }
+    if digest.finish() != blob.reference.sha256 {
+        return Err(refuse_different(blob));
+    }
+    upload.finish(None).await
+}
+
 /// What is sent, as each of the two streams has it.
 pub(crate) struct Wire<M> {
     /// The first message.

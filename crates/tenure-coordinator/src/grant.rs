@@ -31,12 +31,13 @@ use crate::{
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
 /// The kinds of records that a handover is composed from.
-const KINDS_TOLD: [&str; 10] = [
+const KINDS_TOLD: [&str; 11] = [
     "job_admitted",
     "run_started",
     // Told to nobody: it says since when the job was without a run.
     "run_interrupted",
     "note",
+    "layover_booked",
     "effect_started",
     "effect_done",
     "effect_failed",

@@ -24,6 +24,7 @@ mod erasure;
 mod find_job;
 pub(crate) mod followers;
 mod job_view;
+mod layovers;
 mod output_stream;
 mod reconcile;
 mod record_stream;

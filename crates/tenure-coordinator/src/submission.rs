@@ -10,9 +10,11 @@ mod writer;
 
 use std::sync::Arc;
 
-use tenure_core::{id::Generation, limits, reason::Reason, record::KeptValue, refusal::Refusal};
+use tenure_core::{
+    admission::Submission, id::Generation, limits, reason::Reason, record::KeptValue, refusal::Refusal,
+};
 use tenure_proto::{convert::time::write_timestamp, v1};
-use tenure_store::{NewJob, Submitted};
+use tenure_store::{NewJob, SubmissionKey, Submitted};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{
@@ -136,6 +138,24 @@ impl Submissions {
                 .and_then(|outcome| write_admitted((job_id, session_id), outcome)),
         };
         admitted.into_iter().map(|outcome| outcome.and_then(&mut write)).collect()
+    }
+
+    /// Makes the session that picks up work that was set down, once for each key.
+    pub(crate) async fn pick_up(
+        &self,
+        caller: &Caller,
+        submission: Submission,
+        key: SubmissionKey,
+    ) -> Result<Submitted, Refusal> {
+        let outcome = match self.admissions.admit_pick_up(caller, submission, key).await? {
+            Admission::Known(known) => known,
+            Admission::New(job) => {
+                let stored = self.store(vec![*job]).await;
+                stored.into_iter().next().unwrap_or_else(|| Err(lost()))?
+            }
+        };
+        metrics().note_submission(&outcome);
+        Ok(outcome)
     }
 
     async fn store(&self, jobs: Vec<SealedJob>) -> Vec<Result<Submitted, Refusal>> {

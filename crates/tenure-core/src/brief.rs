@@ -4,10 +4,13 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
+
 use crate::{
     effect::EffectRecovery,
     handover::{Cause, EarlierEffect, EarlierNote, EarlierState, Handover},
-    id::Run,
+    id::{Run, SessionId},
+    layover::VoidedBooking,
     recovery::Interruption,
     wait::{AwaitedResult, WokenBy},
 };
@@ -15,6 +18,14 @@ use crate::{
 /// The words.
 #[must_use]
 pub fn brief(handover: &Handover) -> String {
+    let mut text = tell_cause(handover);
+    if let Some(voided) = handover.voided.as_ref().filter(|_| !text.is_empty()) {
+        text.push_str(&tell_voided(voided));
+    }
+    text
+}
+
+fn tell_cause(handover: &Handover) -> String {
     match &handover.cause {
         // An unwinding run starts no agent.
         Cause::Dispatch | Cause::Unwinding { .. } => String::new(),
@@ -22,6 +33,9 @@ pub fn brief(handover: &Handover) -> String {
             let mut text = tell_recovery(*previous, interruption, *attempt);
             tell_earlier(&mut text, handover);
             text
+        }
+        Cause::Resumed { booked_by, waiting_for, booked_at, checks, .. } => {
+            tell_pick_up(*booked_by, waiting_for, *booked_at, *checks)
         }
         Cause::Woken { previous, wait, .. } => {
             let mut text = tell_waking(*previous, wait, &handover.awaited);
@@ -37,6 +51,37 @@ pub fn brief(handover: &Handover) -> String {
             text
         }
     }
+}
+
+/// What was set down was left as it should be: the run is sent to look whether what was waited for has happened.
+fn tell_pick_up(booked_by: SessionId, waiting_for: &str, booked_at: Timestamp, checks: u32) -> String {
+    format!(
+        "# You are picking up work that was set down\n\
+         \n\
+         Session {booked_by} set this work down on purpose at {booked_at}, because it was waiting for this:\n\
+         \n\
+         {}\
+         \n\
+         This is check {}. Nothing was left half done. See whether what was waited for has happened. If it has, go on with \
+         the work. If it has not, set the work down again rather than wait.\n",
+        quote(waiting_for),
+        checks.saturating_add(1),
+    )
+}
+
+fn tell_voided(voided: &VoidedBooking) -> String {
+    format!(
+        "\nRun {} had set this work down until {}, waiting for this:\n\n{}\nThat came to nothing, because the run did not end \
+         with success. Where it still holds, set the work down again.\n",
+        voided.run,
+        voided.until,
+        quote(&voided.waiting_for),
+    )
+}
+
+/// The words of others, quoted on every one of their lines.
+fn quote(words: &str) -> String {
+    words.trim().lines().map(|line| format!("> {}\n", line.trim_end())).collect()
 }
 
 /// A run ended on purpose there, so nothing sends the next one looking for damage.
@@ -85,7 +130,7 @@ const CHECK_FIRST: &str = "You are a new process and remember nothing of what wa
 
 /// The reason is quoted on every one of its lines: it is a person's, and not ours.
 fn tell_continuation(previous: Run, actor: &str, why: &str, attempt: u32) -> String {
-    let quoted: String = why.trim().lines().map(|line| format!("> {}\n", line.trim_end())).collect();
+    let quoted = quote(why);
     format!(
         "# You are continuing work that had stopped\n\
          \n\

@@ -227,6 +227,7 @@ pub(crate) fn admitted(input: &str) -> Vec<Draft> {
         not_before: None,
         traceparent: None,
         sender: None,
+        layover: None,
     });
     vec![
         job_admitted,

@@ -16,8 +16,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    id::{JobId, Run},
+    id::{JobId, Run, SessionId},
     job::State,
+    layover::VoidedBooking,
     principal::Principal,
     record::{KeptValue, Phase},
     recovery::Interruption,
@@ -59,6 +60,19 @@ pub enum Cause {
         /// Which attempt this is: as the run before.
         attempt: u32,
     },
+    /// Work that another session set down is picked up.
+    Resumed {
+        /// That session.
+        booked_by: SessionId,
+        /// Its job.
+        job: JobId,
+        /// What it waits for.
+        waiting_for: String,
+        /// When it was set down.
+        booked_at: Timestamp,
+        /// How often it was looked for before.
+        checks: u32,
+    },
     /// What the job has done is undone.
     Unwinding {
         /// What the job becomes once everything is undone: cancelled, or failed.
@@ -73,7 +87,7 @@ impl Cause {
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         match self {
-            Self::Dispatch => 1,
+            Self::Dispatch | Self::Resumed { .. } => 1,
             Self::Recovered { attempt, .. }
             | Self::Continued { attempt, .. }
             | Self::Woken { attempt, .. }
@@ -85,9 +99,11 @@ impl Cause {
     #[must_use]
     pub const fn price(&self) -> Price {
         match self {
-            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } | Self::Woken { .. } => {
-                Price { counts: true, checks_money: true }
-            }
+            Self::Dispatch
+            | Self::Recovered { .. }
+            | Self::Continued { .. }
+            | Self::Woken { .. }
+            | Self::Resumed { .. } => Price { counts: true, checks_money: true },
             Self::Unwinding { .. } => Price { counts: false, checks_money: false },
         }
     }
@@ -96,9 +112,11 @@ impl Cause {
     #[must_use]
     pub const fn phase(&self) -> Phase {
         match self {
-            Self::Dispatch | Self::Recovered { .. } | Self::Continued { .. } | Self::Woken { .. } => {
-                Phase::Forward
-            }
+            Self::Dispatch
+            | Self::Recovered { .. }
+            | Self::Continued { .. }
+            | Self::Woken { .. }
+            | Self::Resumed { .. } => Phase::Forward,
             Self::Unwinding { .. } => Phase::Compensating,
         }
     }
@@ -107,7 +125,7 @@ impl Cause {
     #[must_use]
     pub const fn previous(&self) -> Option<Run> {
         match self {
-            Self::Dispatch | Self::Unwinding { .. } => None,
+            Self::Dispatch | Self::Resumed { .. } | Self::Unwinding { .. } => None,
             Self::Recovered { previous, .. }
             | Self::Continued { previous, .. }
             | Self::Woken { previous, .. } => Some(*previous),
@@ -147,6 +165,8 @@ pub struct Handover {
     pub gifts: Vec<EarlierGift>,
     /// Earlier gifts that were left out because there were too many.
     pub gifts_left_out: usize,
+    /// What an earlier run had set down, and what came to nothing.
+    pub voided: Option<VoidedBooking>,
     /// What came of the first of the jobs that the run before waited for.
     pub awaited: Vec<AwaitedResult>,
     /// The session's deadline; none: no ceiling.

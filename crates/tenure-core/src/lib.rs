@@ -4,6 +4,7 @@
 
 pub mod credential;
 pub mod id;
+pub mod layover;
 pub mod limits;
 pub mod money;
 pub mod principal;

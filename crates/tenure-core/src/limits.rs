@@ -97,6 +97,14 @@ pub const WAIT_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 pub const WAIT_JOBS_MAX: usize = 1_000;
 /// Awaited jobs that the run after the wait is told of by itself; `tenure wait` tells all.
 pub const WOKEN_JOBS_TOLD_MAX: usize = 20;
+/// Longest text that says what work that was set down waits for.
+pub const WAITING_FOR_MAX_BYTES: usize = 1024;
+/// Layovers that one pass of the sweep picks up.
+pub const LAYOVERS_MAX: u32 = 128;
+/// First pause before a pick-up that was refused is tried again; each is twice as long as the one before.
+pub const LAYOVER_RETRY_FIRST: Duration = Duration::from_secs(1);
+/// Longest pause before a pick-up that was refused is tried again.
+pub const LAYOVER_RETRY_MAX: Duration = Duration::from_secs(300);
 /// Most of an awaited job's result that `tenure wait` tells; of all its jobs together at most [`AWAITED_RESULTS_MAX_BYTES`].
 pub const AWAITED_RESULT_MAX_BYTES: usize = 4 * 1024;
 /// Most bytes of results that one answer to a wait tells.

@@ -273,6 +273,8 @@ pub struct Changes {
     pub ready: ReadyChange,
     /// The wait of a job that becomes suspended. Its row goes by itself once the job is in another state.
     pub wait: Option<Wait>,
+    /// The booking that takes effect: the record of the concluding run.
+    pub layover: Option<Seq>,
 }
 
 /// New values for a job's row; what is none is left as it is.

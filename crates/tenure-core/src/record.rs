@@ -27,6 +27,7 @@ use crate::{
         AgentName, Attach, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName,
     },
     job::State,
+    layover::PickedUp,
     principal::Principal,
     recovery::{Denial, GoneProof, Interruption, RecoveryPolicy, Restart},
     sending::{Given, Sender},
@@ -125,6 +126,9 @@ pub enum RecordKind {
         /// Whose run gave it the work, where one did.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         sender: Option<Box<Sender>>,
+        /// Where it picks up work that was set down: which.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        layover: Option<PickedUp>,
     },
     /// What the job is held to. A job without it never started.
     PlanFrozen {
@@ -325,6 +329,13 @@ pub enum RecordKind {
         /// Who saw it.
         by: Principal,
     },
+    /// The run set its work down: where it concludes with success, the last of these takes effect.
+    LayoverBooked {
+        /// Picked up no earlier.
+        until: Timestamp,
+        /// What it waits for.
+        waiting_for: String,
+    },
     /// The run announced a wait, and ended: the job has none until it is woken.
     Suspended {
         /// The wait.
@@ -474,6 +485,7 @@ impl RecordKind {
             Self::GroupSettled { .. } => "group_settled",
             Self::Reopened { .. } => "reopened",
             Self::Resumed { .. } => "resumed",
+            Self::LayoverBooked { .. } => "layover_booked",
             Self::Suspended { .. } => "suspended",
             Self::Woken { .. } => "woken",
             Self::Sent(_) => "sent",

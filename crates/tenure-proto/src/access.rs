@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 42] = [
+pub const METHODS: [(&str, Access); 43] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),
@@ -43,6 +43,7 @@ pub const METHODS: [(&str, Access); 42] = [
     ("tenure.v1.WorkerService/ReadSteps", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadStepToUndo", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/AskWait", Access::Fleet(Work)),
+    ("tenure.v1.WorkerService/BookLayover", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/ReadInput", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/PutResult", Access::Fleet(Work)),
     ("tenure.v1.WorkerService/SendJob", Access::Fleet(Work)),

@@ -38,7 +38,7 @@ use columns::{JobColumns, RecordColumns};
 use effect::EffectColumns;
 use gift::GiftColumns;
 use group::{Group, group_appends};
-use wait::WaitColumns;
+use wait::{LayoverColumns, WaitColumns};
 
 use crate::{Store, StoreError, stored::from_bigint};
 
@@ -165,6 +165,7 @@ impl Store {
         let effect = EffectColumns::of(batch, groups);
         let wait = WaitColumns::of(batch, groups);
         let gift = GiftColumns::of(batch, groups);
+        let layover = LayoverColumns::of(batch, groups);
         let rows = query_file!(
             "queries/journal/append_records.sql",
             &job.no,
@@ -255,7 +256,11 @@ impl Store {
             &gift.budget_micros,
             &gift.ceiling_s as _,
             &gift.deadline_at as _,
-            &gift.submitted_by as _
+            &gift.submitted_by as _,
+            &layover.no,
+            &layover.tenant as _,
+            &layover.job,
+            &layover.seq
         )
         .fetch_all(&self.pool)
         .await

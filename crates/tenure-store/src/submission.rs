@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use tenure_core::{
     halt::StandingHalt,
+    handover::Cause,
     id::{AgentName, Attach, Digest, Generation, JobId, SessionId, Tenant, Term, WorkerName},
     record::{DeadlineSetting, SealedRecord},
     recovery::RecoveryPolicy,
@@ -64,6 +65,8 @@ pub struct NewJob {
     pub requires: Vec<String>,
     /// Not to be started before.
     pub not_before: Option<Timestamp>,
+    /// Why its first run starts.
+    pub cause: Cause,
     /// W3C trace context of the submitter.
     pub traceparent: Option<String>,
     /// The idempotency key.
@@ -205,7 +208,8 @@ impl Store {
             &record.hash as _,
             &record.value as _,
             &record.salt as _,
-            &job.submitted_by
+            &job.submitted_by,
+            &job.cause
         )
         .fetch_all(&self.pool)
         .await

@@ -111,6 +111,7 @@ const fn cause_word(cause: &Cause) -> &'static str {
         Cause::Unwinding { .. } => "unwinding",
         Cause::Continued { .. } => "continued",
         Cause::Woken { .. } => "woken",
+        Cause::Resumed { .. } => "resumed",
     }
 }
 

@@ -196,6 +196,7 @@ async fn run_child(
     drop(socket);
     forwarding.finish().await;
     let conclusion = conclude_run(execution, &supervised, prepared, effects.list_unasked()).await;
+    let conclusion = Conclusion { booking: voice.last_booking(), ..conclusion };
     let conclusion = conclusion.in_phase(execution.grant.phase, effects.failed_undo());
     let told = finish_run(execution, conclusion, supervised.asked).await;
     process.release().await;

@@ -53,6 +53,8 @@ pub(crate) struct EndReport {
     pub(crate) output_truncated: bool,
     /// The effects of earlier runs that this run never asked for; only at exit code 0.
     pub(crate) unasked: UnaskedKeys,
+    /// The last booking of the run, as the position of its record; only at exit code 0. 0: none.
+    pub(crate) booking_seq: u64,
 }
 
 /// What a run returned.
@@ -216,6 +218,7 @@ impl RunJournal {
                 output_truncated: end.output_truncated,
                 unasked_keys: end.unasked.listed.clone(),
                 unasked_count: end.unasked.count,
+                booking_seq: end.booking_seq,
             }),
         })
     }

@@ -11,6 +11,7 @@ mod wait;
 mod worker;
 
 mod context;
+mod layover;
 mod leftovers;
 mod metrics;
 mod options;

@@ -19,13 +19,14 @@ use std::{
     },
 };
 
+use prost_types::Timestamp;
 use tenure_core::{
     admission::Spend, deadline::ceil_seconds, id::Seq, limits, memory::check_memory, money::Micros,
-    reason::Reason, refusal::Refusal, sending::Way, wait::Wait,
+    reason::Reason, refusal::Refusal, sending::Way, wait::{Until, Wait},
 };
 use tenure_proto::{
     convert::{
-        InvalidField,
+        InvalidField, require,
         time::write_timestamp,
         wait::{read_awaited_ids, read_until},
     },
@@ -33,7 +34,7 @@ use tenure_proto::{
     v1::{
         GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
         GiveWorkRequest, GiveWorkResponse, PerformEffectRequest, PerformEffectResponse, RecordSpendRequest,
-        RecordSpendResponse, RememberRequest, RememberResponse, WaitOver, WaitRequest, WaitResponse,
+        RecordSpendResponse, RememberRequest, RememberResponse, SetDownRequest, SetDownResponse, WaitOver, WaitRequest, WaitResponse,
         WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
@@ -57,6 +58,7 @@ use crate::{
     gifts::{Gift, GivenJob, RunGifts},
     guardian::BootInstant,
     journal::Report,
+    layover::RunBookings,
     runner::{ProcessHandle, RunUser},
     wait::{RunWaits, WaitAsk},
 };
@@ -112,6 +114,7 @@ pub(crate) struct RunVoice {
     effects: Arc<RunEffects>,
     waits: RunWaits,
     gifts: RunGifts,
+    bookings: RunBookings,
     notes: AtomicU64,
     in_flight: Arc<Semaphore>,
 }
@@ -121,7 +124,8 @@ impl RunVoice {
     pub(crate) fn new(standing: Arc<RunStanding>, effects: Arc<RunEffects>) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits::NOTES_IN_FLIGHT_MAX));
         let gifts = RunGifts::new(Arc::clone(&standing));
-        Self { standing, effects, gifts, waits: RunWaits::default(), notes: AtomicU64::new(0), in_flight }
+        let (waits, bookings) = (RunWaits::default(), RunBookings::default());
+        Self { standing, effects, gifts, waits, bookings, notes: AtomicU64::new(0), in_flight }
     }
 
     /// From now on notes and effects are signs of life of this process.
@@ -144,6 +148,21 @@ impl RunVoice {
     /// Waits; see [`RunWaits::wait`].
     pub(crate) async fn wait(&self, ask: WaitAsk) -> Result<WaitOver, Refusal> {
         self.waits.wait(&self.standing, ask).await
+    }
+
+    /// Sets the work down; returns the instant once that is durable.
+    pub(crate) async fn set_down(
+        &self,
+        until: Until,
+        waiting_for: &str,
+    ) -> Result<Option<Timestamp>, Refusal> {
+        let booked = self.bookings.book(&self.standing, until, waiting_for).await?;
+        Ok(booked.until)
+    }
+
+    /// The last booking, as the position of its record.
+    pub(crate) fn last_booking(&self) -> Option<Seq> {
+        self.bookings.last()
     }
 
     /// Leaves a note; returns once it is durable.
@@ -260,6 +279,18 @@ impl RunService for RunVoice {
             Err(error) => Err(error.into()),
         };
         over.map(|over| Response::new(WaitResponse { over: Some(over) }))
+            .map_err(|refusal| refusal_to_status(&refusal))
+    }
+
+    async fn set_down(&self, request: Request<SetDownRequest>) -> Result<Response<SetDownResponse>, Status> {
+        let SetDownRequest { until, waiting_for } = request.into_inner();
+        let until = read_until("until", until.as_ref()).and_then(|until| require("until", until));
+        let booked = match until {
+            Ok(until) => Self::set_down(self, until, &waiting_for).await,
+            Err(error) => Err(error.into()),
+        };
+        booked
+            .map(|until| Response::new(SetDownResponse { until }))
             .map_err(|refusal| refusal_to_status(&refusal))
     }
 

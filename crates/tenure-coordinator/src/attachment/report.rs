@@ -93,10 +93,15 @@ pub(crate) fn read_end(
         output_chunks: sent.output_chunks,
         last_notice,
         unasked: effects::read_unasked(sent.unasked_keys, sent.unasked_count)?,
+        booking: Some(Seq(sent.booking_seq)).filter(|seq| seq.0 > 0),
     };
     if report.unasked.is_some() && report.end != RunEnd::ExitCode(0) {
         let words = "keys that were not asked for are only taken with exit code 0";
         return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "unasked_keys"));
+    }
+    if report.booking.is_some() && report.end != RunEnd::ExitCode(0) {
+        let words = "a booking is only taken with exit code 0";
+        return Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "booking_seq"));
     }
     if report.result.is_some() && report.end != RunEnd::ExitCode(0) {
         let words = "a result is only taken with exit code 0";

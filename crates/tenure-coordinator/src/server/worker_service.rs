@@ -31,6 +31,7 @@ use super::{
     effects::read_effect,
     followers::Stream,
     sending::send_job,
+    layovers::book_layover,
     steps::read_steps,
     undo::read_step_to_undo,
     waits::ask_wait,
@@ -192,6 +193,14 @@ impl WorkerService for Workers {
     ) -> Result<Response<v1::AskWaitResponse>, Status> {
         let (caller, request): (FleetCaller, _) = open(request)?;
         answer(ask_wait(&self.parts, &caller, request)).await
+    }
+
+    async fn book_layover(
+        &self,
+        request: Request<v1::BookLayoverRequest>,
+    ) -> Result<Response<v1::BookLayoverResponse>, Status> {
+        let (caller, request): (FleetCaller, _) = open(request)?;
+        answer(book_layover(&self.parts, &caller, request)).await
     }
 
     async fn read_input(

@@ -76,6 +76,23 @@ pub(super) struct Place<'a> {
 }
 
 impl Admissions {
+    /// Admits what picks up work that was set down; it is known by the key of its booking.
+    pub(super) async fn admit_pick_up(
+        &self,
+        caller: &Caller,
+        submission: Submission,
+        key: SubmissionKey,
+    ) -> Result<Admission, Refusal> {
+        let known = self.store.find_submissions(&caller.tenant, &[key]).await;
+        if let Some(known) = known.map_err(|error| refuse_store(&error))?.pop().flatten() {
+            return Ok(Admission::Known(known));
+        }
+        let revision = self.read_revision(&caller.tenant, &submission.agent).await?;
+        let job = self.admit(caller, submission, Some(key), &revision)?;
+        let bound = self.bind_input(job).await.map_err(|refused| *refused.refusal)?;
+        Ok(Admission::New(Box::new(bound)))
+    }
+
     /// Admits each by itself; each agent is read once for all of them.
     pub(super) async fn admit_all(
         &self,
@@ -126,6 +143,7 @@ impl Admissions {
             labels: given.labels.into_iter().collect(),
             priority: given.priority,
             traceparent: Some(given.traceparent).filter(|traceparent| !traceparent.is_empty()),
+            layover: None,
         })
     }
 
@@ -259,6 +277,7 @@ impl Admissions {
             labels: given.labels.clone(),
             requires: admitted.requires.clone(),
             not_before: admitted.not_before,
+            cause: given.cause(),
             traceparent: given.traceparent.clone(),
             key,
             records,

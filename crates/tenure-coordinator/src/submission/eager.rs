@@ -31,7 +31,8 @@ pub(super) fn match_worker(
     now: Timestamp,
     secrets: &RunSecrets,
 ) -> Option<Match> {
-    if job.not_before.is_some() || is_denied(job.deadline, now) {
+    // What is told of an earlier session is composed from the journal, as at any claim.
+    if job.cause != Cause::Dispatch || job.not_before.is_some() || is_denied(job.deadline, now) {
         return None;
     }
     let attached = workers.iter().find(|worker| {

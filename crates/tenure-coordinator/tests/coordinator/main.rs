@@ -9,6 +9,7 @@
 )]
 
 mod fleet;
+mod layovers;
 mod waits;
 mod worker;
 

@@ -9,7 +9,9 @@ use crate::{
     deadline::Deadline,
     declaration::{Declaration, PolicyBundle},
     handler::handler_label,
+    handover::Cause,
     id::{AgentName, Digest, SessionId},
+    layover::PickedUp,
     limits::{
         DURATION_MAX, KEY_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX, PRIORITY_DEFAULT, PRIORITY_MAX,
         TRACEPARENT_MAX_BYTES,
@@ -42,6 +44,8 @@ pub struct Submission {
     pub not_before: Option<Timestamp>,
     /// W3C trace context.
     pub traceparent: Option<String>,
+    /// Where it picks up work that was set down: which.
+    pub layover: Option<PickedUp>,
 }
 
 /// What a job is given.
@@ -138,6 +142,19 @@ impl Submission {
     }
 }
 
+impl Submission {
+    /// Why the first run starts.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        match self.layover.clone() {
+            None => Cause::Dispatch,
+            Some(PickedUp { session, job, seq: _, booked_at, waiting_for, checks }) => {
+                Cause::Resumed { booked_by: session, job, waiting_for, booked_at, checks }
+            }
+        }
+    }
+}
+
 impl Admitted {
     /// The first two records of the job. `salt` is random, for an input that came with the submission.
     #[must_use]
@@ -161,6 +178,7 @@ impl Admitted {
             not_before: self.not_before,
             traceparent: given.traceparent.clone(),
             sender: self.sender.clone().map(Box::new),
+            layover: given.layover.clone(),
         });
         let frozen =
             RecordKind::PlanFrozen { recovery: self.recovery.clone(), hops: self.hops, rungs: Vec::new() };

@@ -8,8 +8,9 @@ use crate::{
         Journal, admitted, crashed, effect_ended, effect_started, job_id, note, run_started, second, start,
     },
     handover::History,
-    id::Seq,
+    id::{Seq, SessionId},
     job::State,
+    record::{Draft, RecordKind},
     wait::AwaitedOutcome,
 };
 
@@ -72,6 +73,30 @@ fn a_woken_run_is_told_what_came_and_nothing_that_sends_it_looking_for_damage() 
         assert!(!words.contains("check whether an earlier run already did it"), "{words}");
     }
     insta::assert_snapshot!(told.join("---\n"));
+}
+
+#[test]
+fn a_run_that_picks_up_work_is_told_who_set_it_down_and_for_what() {
+    let cause = |checks| Cause::Resumed {
+        booked_by: SessionId(job_id().0),
+        job: job_id(),
+        waiting_for: "the review\nof the release notes ".to_owned(),
+        booked_at: second(60),
+        checks,
+    };
+    let told = [brief(&hand_over(&[], cause(0))), brief(&hand_over(&[], cause(u32::MAX)))];
+    insta::assert_snapshot!(told.join("---\n"));
+}
+
+#[test]
+fn a_booking_that_came_to_nothing_is_told_to_the_next_run() {
+    let booked =
+        Draft::bare(RecordKind::LayoverBooked { until: second(900), waiting_for: "the review".to_owned() });
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch), booked])
+        .write(3, 2, vec![run_started(recovered(1, Interruption::WorkerLost, 2))]);
+    insta::assert_snapshot!(brief(&compose(&journal, journal.head().seq)));
 }
 
 #[test]

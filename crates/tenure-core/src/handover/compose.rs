@@ -9,6 +9,7 @@ use super::{Cause, EarlierNote, Handover, RemainingDeadline, effects::EffectsKep
 use crate::{
     deadline::Deadline,
     id::{JobId, Run, Seq},
+    layover::VoidedBooking,
     limits::HANDOVER_NOTES_MAX_BYTES,
     record::{KeptValue, Record, RecordKind},
 };
@@ -28,6 +29,7 @@ impl Handover {
             effects_left_out: 0,
             gifts: Vec::new(),
             gifts_left_out: 0,
+            voided: None,
             awaited: Vec::new(),
             deadline: remaining(deadline, now),
         }
@@ -43,6 +45,8 @@ pub struct History {
     notes: NotesKept,
     effects: EffectsKept,
     gifts: GiftsKept,
+    /// What a run before set down. Only a success makes that take effect, and after one there is no other run.
+    booked: Option<VoidedBooking>,
 }
 
 impl History {
@@ -56,11 +60,12 @@ impl History {
             notes: NotesKept::default(),
             effects: EffectsKept::default(),
             gifts: GiftsKept::default(),
+            booked: None,
         }
     }
 
     /// Takes the next record with the value beside it. Records come in order; all of them, or those kinds that matter
-    /// (`job_admitted`, `run_started`, `note`, `sent`, `spawned`, and those of effects).
+    /// (`job_admitted`, `run_started`, `note`, `sent`, `spawned`, `layover_booked`, and those of effects).
     pub fn take_record(&mut self, record: Record, value: Option<Vec<u8>>) {
         let before = record.seq < self.up_to;
         if before {
@@ -72,6 +77,9 @@ impl History {
                 self.start = Some((record.job, record.run, cause));
             }
             RecordKind::JobAdmitted { input, .. } if before => self.input = KeptValue::find(input, value),
+            RecordKind::LayoverBooked { until, waiting_for } if before => {
+                self.booked = Some(VoidedBooking { run: record.run, until, waiting_for });
+            }
             RecordKind::Note { .. } if before => {
                 let text = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 self.notes.keep(EarlierNote { run: record.run, at: record.at, text });
@@ -100,6 +108,7 @@ impl History {
             effects_left_out,
             gifts,
             gifts_left_out,
+            voided: self.booked,
             awaited,
             deadline,
         })

@@ -14,7 +14,8 @@
 //! `state` is `done`, `landed` (it took effect, its answer is unusable), `did_not_happen`, `in_doubt` (asking for it settles it
 //! by its `recovery`) or `undecided` (only a person can say). `output` is what it returned or its error, as text; `shortened` is
 //! there only where it was cut off, and the whole is read back by asking for the effect under its key.
-//! `awaited` is there only where the run before waited for jobs: what came of the first of them, `{"job", "outcome", "reason",
+//! `voided_booking` is there only where an earlier run had set the work down and did not end with success: `{"run", "until",
+//! "waiting_for"}`. `awaited` is there only where the run before waited for jobs: what came of the first of them, `{"job", "outcome", "reason",
 //! "result", "shortened"}`. `encoding` is `base64` where the input is no UTF-8, and `file`, with its length in `bytes`, where it is too large to be
 //! repeated here: it is in the file that TENURE_INPUT names; `input` is null where it was erased, `text` likewise; `deadline` is
 //! null where there is no ceiling; `gifts` is there where earlier runs gave work to agents (`spawned` and `key` where they are so);
@@ -26,6 +27,7 @@ use serde::Serialize;
 use super::{Cause, EarlierEffect, EarlierGift, EarlierNote, Handover, RemainingDeadline};
 use crate::{
     id::{JobId, Run},
+    layover::VoidedBooking,
     record::KeptValue,
     wait::AwaitedResult,
 };
@@ -51,6 +53,8 @@ struct Form<'a> {
     gifts: &'a [EarlierGift],
     #[serde(skip_serializing_if = "is_zero")]
     gifts_left_out: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voided_booking: Option<&'a VoidedBooking>,
     #[serde(skip_serializing_if = "<[AwaitedResult]>::is_empty")]
     awaited: &'a [AwaitedResult],
     deadline: Option<RemainingDeadline>,
@@ -86,6 +90,7 @@ impl Handover {
             effects_left_out: self.effects_left_out,
             gifts: &self.gifts,
             gifts_left_out: self.gifts_left_out,
+            voided_booking: self.voided.as_ref(),
             awaited: &self.awaited,
             deadline: self.deadline,
         })

@@ -34,6 +34,7 @@ impl RecordKind {
             | Self::Spawned(_)
             | Self::SendRefused { .. }
             | Self::AbandonRequested { .. }
+            | Self::LayoverBooked { .. }
             | Self::Suspended { .. }
             | Self::Woken { .. }
             | Self::ChildGone { .. }
@@ -82,6 +83,7 @@ impl RecordKind {
             | Self::GroupSettled { .. }
             | Self::Reopened { .. }
             | Self::Resumed { .. }
+            | Self::LayoverBooked { .. }
             | Self::Suspended { .. }
             | Self::Woken { .. }
             | Self::Sent(_)
@@ -130,6 +132,7 @@ impl RecordKind {
             | Self::GroupSettled { .. }
             | Self::Reopened { .. }
             | Self::Resumed { .. }
+            | Self::LayoverBooked { .. }
             | Self::Suspended { .. }
             | Self::Woken { .. }
             | Self::Sent(_)

@@ -82,6 +82,8 @@ pub struct EndReport {
     pub last_notice: Seq,
     /// Effects that earlier runs announced and that this run never asked for; only with exit code 0.
     pub unasked: Option<Unasked>,
+    /// The last booking of the run, as the position of its record; only with exit code 0.
+    pub booking: Option<Seq>,
 }
 
 /// Effects that a run did not ask for.
@@ -156,7 +158,8 @@ pub fn plan_success(report: EndReport) -> Plan {
     let mut drafts = warn_unasked(report.unasked);
     drafts.push(draft_conclusion(State::Succeeded, None, report.result, Some(report.output_chunks)));
     let job = JobChange { state: Some(State::Succeeded), concluded: true, ..JobChange::default() };
-    let changes = Changes { job: Some(job), lease: LeaseChange::Delete, ..Changes::default() };
+    let layover = report.booking;
+    let changes = Changes { job: Some(job), lease: LeaseChange::Delete, layover, ..Changes::default() };
     Plan { epoch: report.epoch, drafts, changes }
 }
 

@@ -110,6 +110,7 @@ mod tests {
             output_chunks: 0,
             last_notice: Seq(0),
             unasked: None,
+            booking: None,
         }
     }
 

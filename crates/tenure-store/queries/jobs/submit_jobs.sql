@@ -23,16 +23,16 @@ asked AS MATERIALIZED (
             a.deadline_at,
             greatest(statement_timestamp(), a.not_before) + a.ceiling_s * interval '1 second'
         ) AS deadline_at,
-        a.worker, a.term, a.attach, a.secret_hash
+        a.worker, a.term, a.attach, a.secret_hash, a.cause
     FROM unnest(
         $1::bigint[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::bytea[], $8::jsonb[],
         $9::integer[], $10::integer[], $11::bigint[], $12::smallint[], $13::jsonb[], $14::jsonb[], $15::text[],
         $16::bigint[], $17::bytea[], $18::bytea[], $19::timestamptz[], $20::bigint[], $21::timestamptz[], $22::text[],
-        $23::bigint[], $24::bigint[], $25::bytea[], $38::text[]
+        $23::bigint[], $24::bigint[], $25::bytea[], $38::text[], $39::jsonb[]
     ) AS a (
         no, tenant, job, session, agent, declaration, bundle, recovery, hops, run_cap, budget_micros, priority, labels,
         requires, traceparent, generation, key_hash, payload_digest, not_before, ceiling_s, deadline_at, worker, term,
-        attach, secret_hash, submitted_by
+        attach, secret_hash, submitted_by, cause
     )
     WHERE a.generation = (SELECT p.generation FROM present AS p)
         AND (
@@ -56,7 +56,7 @@ admitted AS MATERIALIZED (
         a.no, a.tenant, a.job, a.session, a.agent, a.declaration, a.bundle, a.recovery, a.hops, a.run_cap,
         a.budget_micros, a.priority, a.labels, a.requires, a.traceparent, a.generation, a.submitted_by, a.started_at,
         a.not_before,
-        a.deadline_at, a.worker, a.term, a.attach, a.secret_hash,
+        a.deadline_at, a.worker, a.term, a.attach, a.secret_hash, a.cause,
         -- The guard of the claim. Absent worker: no claim was asked for.
         a.not_before IS NULL
             AND (a.deadline_at IS NULL OR a.deadline_at > statement_timestamp())
@@ -72,7 +72,7 @@ admitted AS MATERIALIZED (
 -- The order of the batch is the order of the queue.
 numbered AS MATERIALIZED (
     SELECT
-        a.no, a.tenant, a.job, a.agent, a.priority, a.requires, a.not_before, a.deadline_at, a.claimed,
+        a.no, a.tenant, a.job, a.agent, a.priority, a.requires, a.not_before, a.deadline_at, a.claimed, a.cause,
         CASE WHEN NOT a.claimed AND a.not_before IS NULL THEN nextval('queue_numbers') END AS queue_no
     FROM admitted AS a
 ),
@@ -122,7 +122,7 @@ queued AS (
     INSERT INTO ready (tenant, job, agent, priority, queue_no, requires, cause, not_before)
     SELECT
         a.tenant, a.job, a.agent, a.priority, a.queue_no, ARRAY(SELECT jsonb_array_elements_text(a.requires)),
-        '{"kind": "dispatch"}', a.not_before
+        a.cause, a.not_before
     FROM numbered AS a
     WHERE NOT a.claimed
 )

@@ -387,6 +387,24 @@ requeued AS (
     FROM taken AS t
     WHERE t.ready_change = 3 AND r.tenant = t.tenant AND r.job = t.job
 ),
+set_down AS (
+    INSERT INTO layovers (tenant, job, seq, agent, due_at, try_at)
+    SELECT b.tenant, b.job, b.seq, b.agent, r.due_at, r.due_at
+    FROM (
+        SELECT b.no, b.tenant, b.job, b.seq, (
+            SELECT j.agent FROM jobs AS j WHERE j.tenant = b.tenant AND j.job = b.job
+        ) AS agent
+        FROM unnest($90::bigint[], $91::text[], $92::uuid[], $93::bigint[]) AS b (no, tenant, job, seq)
+        WHERE (b.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    ) AS b
+    CROSS JOIN LATERAL (
+        SELECT (convert_from(h.bytes, 'UTF8')::jsonb ->> 'until')::timestamptz AS due_at
+        FROM journal AS h
+        WHERE h.tenant = b.tenant AND h.job = b.job AND h.seq = b.seq AND h.kind = 'layover_booked'
+        LIMIT 1
+    ) AS r
+    ORDER BY b.tenant, b.job
+),
 waited AS (
     INSERT INTO waits (tenant, job, seq, name, until, jobs)
     SELECT

@@ -1,4 +1,5 @@
-//! The waits of jobs that become suspended, as arrays for the statement: a row for each group that ends so.
+//! The waits of jobs that become suspended, and the bookings that take effect with a success, as arrays for the statement: a row
+//! for each group that ends so.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -31,6 +32,33 @@ impl<'a> WaitColumns<'a> {
             columns.wait.push(serde_json::json!({
                 "seq": seq, "name": wait.name, "until": wait.until, "jobs": wait.jobs,
             }));
+        }
+        columns
+    }
+}
+
+/// A column for each property of a booking; `no` names its group.
+#[derive(Debug, Default)]
+pub(super) struct LayoverColumns<'a> {
+    pub(super) no: Vec<i64>,
+    pub(super) tenant: Vec<&'a str>,
+    pub(super) job: Vec<Uuid>,
+    pub(super) seq: Vec<i64>,
+}
+
+impl<'a> LayoverColumns<'a> {
+    /// Only the last of a group concludes.
+    pub(super) fn of(batch: &'a [Append], groups: &[Group]) -> Self {
+        let mut columns = Self::default();
+        for group in groups {
+            let last = group.appends(batch).last();
+            let Some((append, seq)) = last.and_then(|append| Some((append, append.changes.layover?))) else {
+                continue;
+            };
+            columns.no.push(to_bigint(group.no as u64));
+            columns.tenant.push(append.tenant.as_str());
+            columns.job.push(append.job.0);
+            columns.seq.push(to_bigint(seq.0));
         }
         columns
     }

@@ -34,6 +34,7 @@ pub(super) struct JobColumns<'a> {
     pub(super) key_hash: Vec<Option<&'a [u8]>>,
     pub(super) payload_digest: Vec<Option<&'a [u8]>>,
     pub(super) not_before: Vec<Option<Stamp>>,
+    pub(super) cause: Vec<Value>,
     pub(super) ceiling_s: Vec<Option<i64>>,
     pub(super) deadline_at: Vec<Option<Stamp>>,
     pub(super) worker: Vec<Option<&'a str>>,
@@ -103,6 +104,7 @@ impl<'a> JobColumns<'a> {
             DeadlineSetting::None => (None, None),
         };
         self.not_before.push(job.not_before.map(Stamp));
+        self.cause.push(serde_json::json!(job.cause));
         self.ceiling_s.push(ceiling_s);
         self.deadline_at.push(deadline_at);
     }

@@ -416,6 +416,7 @@ pub(crate) fn new_job(tenant: &Tenant, input: &[u8]) -> NewJob {
         labels: BTreeMap::new(),
         requires: Vec::new(),
         not_before: None,
+        cause: Cause::Dispatch,
         traceparent: None,
         key: None,
         records: first_records(tenant, job, session, input),
@@ -438,6 +439,7 @@ fn first_records(tenant: &Tenant, job: JobId, session: SessionId, input: &[u8]) 
         not_before: None,
         traceparent: None,
         sender: None,
+        layover: None,
     });
     let frozen = Draft::bare(RecordKind::PlanFrozen { recovery: POLICY, hops: 8, rungs: Vec::new() });
     let header =

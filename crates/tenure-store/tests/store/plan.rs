@@ -33,7 +33,8 @@ const HOT: [Expected; 14] = [
             '{1}', '{push}', '{1}', '{0}', '{started}', '{null}', '{ask}', '{t}', '{git}', '{undo}', '{00}', 10000, '{null}', '{null}', '{null}', '{null}', '{1}', '{1}', '{1}', '{1}', '{null}',
             '{0}', '{default}', '{JOB}', '{null}',
             '{0}', '{default}', '{JOB}', '{4}', '{JOB}', '{JOB}', '{plain}', '{00}', '{null}', '{null}', '{7}', '{1}', '{null}',
-            '{null}', '{00}', '{00}', '{null}', '{64}', '{1}', '{null}', '{null}', '{somebody}'",
+            '{null}', '{00}', '{00}', '{null}', '{64}', '{1}', '{null}', '{null}', '{somebody}',
+            '{0}', '{default}', '{JOB}', '{4}'",
         indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey", "effects_pkey", "sessions_pkey", "sends_pkey"],
     },
     Expected {

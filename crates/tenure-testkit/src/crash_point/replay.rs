@@ -14,7 +14,7 @@ use tenure_core::{
     chain::Head,
     credential::Tenants,
     handover::Cause,
-    id::{Attach, Digest, Epoch, Generation, Term, WorkerName},
+    id::{Attach, Digest, Epoch, Generation, Seq, Term, WorkerName},
     job::State,
     limits::{BUDGET_DEFAULT_MICROS, RUN_CAP_DEFAULT},
     plan::{Changes, Fencing, JobChange, LeaseChange, ReadyChange},
@@ -61,6 +61,8 @@ struct Replay<'a> {
     attempts: u32,
     losses: u32,
     hops_left: u32,
+    /// The last booking of the present run.
+    booking: Option<Seq>,
     terms: BTreeMap<WorkerName, (Term, Attach)>,
 }
 
@@ -81,6 +83,7 @@ pub(super) async fn replay_prefix(original: &Arc<Original>, appended: usize) -> 
         attempts: 0,
         losses: 0,
         hops_left: 0,
+        booking: None,
         terms: BTreeMap::new(),
     };
     replay.write(appended).await?;
@@ -170,6 +173,7 @@ impl Replay<'_> {
             labels: job.labels.clone(),
             requires: self.original.requires.clone(),
             not_before: None,
+            cause: Cause::Dispatch,
             traceparent: traceparent.clone(),
             key: None,
             records,
@@ -200,6 +204,7 @@ impl Replay<'_> {
         ensure!(was == is, "the claim took {is:?} (seq, epoch, run), and the original had {was:?}");
         self.head = claimed.head;
         self.lease = Some(claimed.epoch);
+        self.booking = None;
         self.queued = None;
         Ok(())
     }
@@ -293,6 +298,7 @@ impl Replay<'_> {
                 self.hops_left = u32::try_from(*to).unwrap_or(u32::MAX);
                 job.hops_left = Some(self.hops_left);
             }
+            RecordKind::LayoverBooked { .. } => self.booking = Some(record.seq),
             RecordKind::Suspended { wait } => {
                 job.state = Some(State::Suspended);
                 changes.wait = Some(wait.clone());
@@ -302,6 +308,7 @@ impl Replay<'_> {
                 job.state = Some(*outcome);
                 job.reason = Some(reason.clone().unwrap_or_default());
                 job.concluded = true;
+                changes.layover = self.booking.filter(|_| *outcome == State::Succeeded);
                 changes.lease = self.give_up_lease();
                 if self.queued.take().is_some() {
                     changes.ready = ReadyChange::Delete;

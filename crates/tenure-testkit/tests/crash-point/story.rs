@@ -252,6 +252,7 @@ fn new_job(by: Principal) -> NewJob {
         not_before: None,
         traceparent: None,
         sender: None,
+        layover: None,
     });
     let frozen = RecordKind::PlanFrozen { recovery: recovery.clone(), hops: 8, rungs: Vec::new() };
     let header = Header { tenant: tenant(), job, generation: Generation(1), epoch: Epoch(0), run: Run(0) };

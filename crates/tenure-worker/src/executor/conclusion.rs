@@ -37,6 +37,8 @@ pub(super) struct Conclusion {
     pub(super) result: Option<RunResult>,
     pub(super) output_truncated: bool,
     pub(super) unasked: UnaskedKeys,
+    /// The last booking of the run.
+    pub(super) booking: Option<Seq>,
 }
 
 /// What became of the report.
@@ -60,6 +62,7 @@ impl Conclusion {
             result: None,
             output_truncated: false,
             unasked: UnaskedKeys::default(),
+            booking: None,
         }
     }
 
@@ -71,6 +74,7 @@ impl Conclusion {
             result: None,
             output_truncated: false,
             unasked: UnaskedKeys::default(),
+            booking: None,
         }
     }
 }
@@ -89,7 +93,8 @@ impl Conclusion {
             }
             (end, _) => end,
         };
-        Self { end, result: None, output_truncated: self.output_truncated, unasked: UnaskedKeys::default() }
+        let (result, booking, unasked) = (None, None, UnaskedKeys::default());
+        Self { end, result, output_truncated: self.output_truncated, unasked, booking }
     }
 }
 
@@ -105,7 +110,7 @@ pub(super) async fn conclude_run(
         RunEnd::ExitCode(0) => take_result(execution, prepared).await,
         end => (end, None),
     };
-    Conclusion { end, result, output_truncated: outcome.output_truncated, unasked }
+    Conclusion { end, result, output_truncated: outcome.output_truncated, unasked, booking: None }
 }
 
 /// What ended the run. A notice is not looked at here: it is named where the end is reported, because it may still come.
@@ -209,14 +214,15 @@ fn fenced_fate(run: &RunRef, held_by: Option<&str>, epoch: Epoch, said: RunEnd) 
 fn compose_report(conclusion: &Conclusion, orders: &Orders) -> EndReport {
     let cancelled = orders.notice.as_ref().is_some_and(StandingNotice::is_cancel);
     let end = if cancelled { RunEnd::Cancel } else { conclusion.end.clone() };
-    let unasked =
-        if end == RunEnd::ExitCode(0) { conclusion.unasked.clone() } else { UnaskedKeys::default() };
+    let succeeded = end == RunEnd::ExitCode(0);
+    let unasked = if succeeded { conclusion.unasked.clone() } else { UnaskedKeys::default() };
     EndReport {
         end,
         result: if cancelled { None } else { conclusion.result.clone() },
         last_notice_seq: orders.notice.as_ref().map_or(0, |notice| notice.seq.0),
         output_truncated: conclusion.output_truncated,
         unasked,
+        booking_seq: conclusion.booking.filter(|_| succeeded).map_or(0, |seq| seq.0),
     }
 }
 

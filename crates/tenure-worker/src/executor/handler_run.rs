@@ -140,6 +140,7 @@ async fn run_handler(
     voice.end().await;
     let asked = supervised.asked;
     let conclusion = conclude_handler(execution, supervised, effects.list_unasked()).await;
+    let conclusion = Conclusion { booking: voice.last_booking(), ..conclusion };
     let conclusion = conclusion.in_phase(execution.grant.phase, effects.failed_undo());
     let told = finish_run(execution, conclusion, asked).await;
     guard.release(&name);
@@ -170,7 +171,7 @@ async fn conclude_handler(
         execution.context.outbox.add_output(&execution.grant.run, v1::OutputStream::Stderr, line).await;
     }
     let (end, result) = hand_output(execution, end, result).await;
-    Conclusion { end: bound_error(end), result, output_truncated: false, unasked }
+    Conclusion { end: bound_error(end), result, output_truncated: false, unasked, booking: None }
 }
 
 /// What ended the run goes before what the handler returned: after an ask, no output is a verdict. A cancel is not looked at

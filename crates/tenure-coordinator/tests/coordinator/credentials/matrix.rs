@@ -76,7 +76,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 42] = [
+const ROWS: [Row; 43] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -176,6 +176,7 @@ const ROWS: [Row; 42] = [
         AsUnknown(Reason::Fenced),
     ),
     row("tenure.v1.WorkerService/AskWait", Bearer(Work), ask_wait, Given, AsUnknown(Reason::Fenced)),
+    row("tenure.v1.WorkerService/BookLayover", Bearer(Work), book_layover, Given, AsUnknown(Reason::Fenced)),
     row(
         "tenure.v1.WorkerService/ReadInput",
         Bearer(Work),
@@ -360,6 +361,13 @@ fn ask_wait(things: &Things) -> Vec<u8> {
     let after = prost_types::Duration { seconds: 60, nanos: 0 };
     let until = Some(v1::WaitUntil { when: Some(v1::wait_until::When::After(after)) });
     v1::AskWaitRequest { run, secret, name: "#1".into(), until, job_ids: Vec::new() }.encode_to_vec()
+}
+
+fn book_layover(things: &Things) -> Vec<u8> {
+    let (run, secret) = (Some(things.run.clone()), things.secret.clone().into());
+    let after = prost_types::Duration { seconds: 60, nanos: 0 };
+    let until = Some(v1::WaitUntil { when: Some(v1::wait_until::When::After(after)) });
+    v1::BookLayoverRequest { run, secret, until, waiting_for: "the review".into() }.encode_to_vec()
 }
 
 fn read_input(things: &Things) -> Vec<u8> {

@@ -158,6 +158,7 @@ fn every_scope_but_that_of_workers_goes_without_a_certificate() {
         "ReadSteps",
         "ReadStepToUndo",
         "AskWait",
+        "BookLayover",
         "ReadInput",
         "PutResult",
         "SendJob",
