@@ -87,6 +87,7 @@ fn submission() -> Submission {
         priority: None,
         not_before: None,
         traceparent: None,
+        layover: None,
     }
 }
 

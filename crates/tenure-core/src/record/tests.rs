@@ -184,6 +184,16 @@ fn kinds_about_quarantine() -> Vec<Draft> {
             erased: Some(ErasedPart::Output),
         },
         RecordKind::AbandonRequested { by: person(), why: why() },
+        RecordKind::LayoverBooked { until: second(900), waiting_for: "the review".to_owned() },
+        RecordKind::Suspended {
+            wait: Wait { name: "#1".parse().unwrap(), until: second(900), jobs: vec![job_id()] },
+        },
+        RecordKind::Woken {
+            wait: Seq(4),
+            name: "#1".parse().unwrap(),
+            due: Some(second(900)),
+            outcomes: Some(salted("[]").reference()),
+        },
     ];
     kinds.map(Draft::bare).into()
 }
