@@ -83,8 +83,15 @@ fn copy(run: &RunRef, n: u64, text: &str) -> (Pending, Answer) {
 }
 
 fn end(run: &RunRef, n: u64, end: RunEnd, last_notice: Seq) -> (Pending, Answer) {
-    let report_of_end =
-        EndReport { epoch: run.epoch, end, result: None, output_chunks: 0, last_notice, unasked: None };
+    let report_of_end = EndReport {
+        epoch: run.epoch,
+        end,
+        result: None,
+        output_chunks: 0,
+        last_notice,
+        unasked: None,
+        booking: None,
+    };
     report(run, n, ReportBody::End(Box::new(report_of_end), Principal::fleet("worker w1")))
 }
 

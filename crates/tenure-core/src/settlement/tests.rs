@@ -29,7 +29,15 @@ fn v1() -> NewValue {
 }
 
 fn report(end: RunEnd) -> EndReport {
-    EndReport { epoch: Epoch(1), end, result: None, output_chunks: 3, last_notice: Seq(0), unasked: None }
+    EndReport {
+        epoch: Epoch(1),
+        end,
+        result: None,
+        output_chunks: 3,
+        last_notice: Seq(0),
+        unasked: None,
+        booking: None,
+    }
 }
 
 fn end(facts: &JobFacts, end: RunEnd) -> Plan {

@@ -72,6 +72,7 @@ fn end(facts: &JobFacts, end: RunEnd) -> Plan {
         output_chunks: 0,
         last_notice: Seq(0),
         unasked: None,
+        booking: None,
     };
     match plan_end(facts, report, by()) {
         Ok(EndDecision::Write(plan)) => plan,
@@ -111,6 +112,7 @@ fn a_run_that_was_cancelled_is_undone_by_a_run_of_its_own_once_its_child_is_gone
         output_chunks: 0,
         last_notice: Seq(5),
         unasked: None,
+        booking: None,
     };
     let Ok(EndDecision::Write(plan)) = plan_end(&facts, report, by()) else { panic!("no plan") };
     assert_eq!(kinds(&plan), ["child_gone", "unwind_started"]);
