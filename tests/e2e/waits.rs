@@ -109,9 +109,9 @@ script = 'cat "$TENURE_INPUT" > "$TENURE_RESULT"'
 script = '''
 [ "$TENURE_RUN" -gt 1 ] || echo asked >> SHARED/runs
 tenure wait --job $(cat "$TENURE_INPUT") > SHARED/outcomes
+[ ! -e SHARED/set-down ] || exit 0
 tenure set-down --until 1s --waiting-for "the next release"
-[ ! -e SHARED/handover ] || exit 0
-cp "$TENURE_HANDOVER" SHARED/handover
+echo once > SHARED/set-down
 '''
 "#;
     let fleet = Fleet::start(agents, &[("w1", &["--slots", "2"])]).await;
