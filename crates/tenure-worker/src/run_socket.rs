@@ -21,8 +21,16 @@ use std::{
 
 use prost_types::Timestamp;
 use tenure_core::{
-    admission::Spend, deadline::ceil_seconds, id::Seq, limits, memory::check_memory, money::Micros,
-    reason::Reason, refusal::Refusal, sending::Way, wait::{Until, Wait},
+    admission::Spend,
+    deadline::ceil_seconds,
+    id::Seq,
+    limits,
+    memory::check_memory,
+    money::Micros,
+    reason::Reason,
+    refusal::Refusal,
+    sending::Way,
+    wait::{Until, Wait},
 };
 use tenure_proto::{
     convert::{
@@ -34,8 +42,8 @@ use tenure_proto::{
     v1::{
         GetRunStatusRequest, GetRunStatusResponse, GetStepToUndoRequest, GetStepToUndoResponse,
         GiveWorkRequest, GiveWorkResponse, PerformEffectRequest, PerformEffectResponse, RecordSpendRequest,
-        RecordSpendResponse, RememberRequest, RememberResponse, SetDownRequest, SetDownResponse, WaitOver, WaitRequest, WaitResponse,
-        WriteNoteRequest, WriteNoteResponse,
+        RecordSpendResponse, RememberRequest, RememberResponse, SetDownRequest, SetDownResponse, WaitOver,
+        WaitRequest, WaitResponse, WriteNoteRequest, WriteNoteResponse,
         run_service_server::{RunService, RunServiceServer},
     },
 };

@@ -180,6 +180,7 @@ async fn compose(
         deadline,
         priority,
         traceparent,
+        sender,
         layover: before,
         ..
     } = record.kind
@@ -198,7 +199,8 @@ async fn compose(
         agent,
         input,
         key: None,
-        deadline: Some(deadline),
+        // A job that was sent has the instant of its sender's session, and not one of its own.
+        deadline: sender.is_none().then_some(deadline),
         labels,
         priority: Some(priority.into()),
         not_before: None,

@@ -54,7 +54,8 @@ async fn read_latest(parts: &Parts, tenant: &Tenant, job: JobId) -> Result<Optio
     // Nothing is read back from a record that this release does not know.
     let admitted = page.records.first().and_then(|stored| stored.parse().ok());
     Ok(match admitted.map(|record| record.kind) {
-        Some(RecordKind::JobAdmitted { deadline: DeadlineSetting::At(at), .. }) => Some(at),
+        // A job that was sent has the instant of its sender's session, which nobody gave.
+        Some(RecordKind::JobAdmitted { deadline: DeadlineSetting::At(at), sender: None, .. }) => Some(at),
         Some(_) | None => None,
     })
 }

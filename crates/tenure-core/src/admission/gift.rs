@@ -55,6 +55,7 @@ pub fn admit_gift(
         priority: Some(gift.priority.into()),
         not_before: None,
         traceparent: gift.traceparent,
+        layover: None,
     };
     let admitted = admit_submission(submission, declaration, bundle, now)?;
     let hops = match gift.way {

@@ -2,7 +2,7 @@
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
 -- about effects ($38 … $53, and $54 how many a job may have); $55 … $63 belong to the first. $64 … $67 are the
--- waits of jobs that become suspended, and $68 … $89 are the jobs that a record gives work to, whose own first records stand among
+-- waits of jobs that become suspended, $90 … $93 the bookings that take effect with a success, and $68 … $89 are the jobs that a record gives work to, whose own first records stand among
 -- the others under the giver's number. All name it by its number. An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):

@@ -65,6 +65,7 @@ impl OriginalGift {
             labels: row.labels.clone(),
             requires,
             not_before: None,
+            cause: tenure_core::handover::Cause::Dispatch,
             traceparent: traceparent.clone(),
             key: None,
             records: Vec::new(),
