@@ -275,6 +275,7 @@ fn new_job(by: Principal) -> NewJob {
         labels: BTreeMap::new(),
         requires: Vec::new(),
         not_before: None,
+        cause: Cause::Dispatch,
         traceparent: None,
         key: None,
         records: seal_records(&header, Head::genesis(), now(), drafts).unwrap(),

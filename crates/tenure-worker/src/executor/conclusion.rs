@@ -234,6 +234,19 @@ mod tests {
     use crate::held_runs::CANCEL_REQUESTED;
 
     #[test]
+    fn after_a_wait_was_announced_no_exit_code_is_a_verdict_unless_sight_of_the_child_was_lost() {
+        let wait = Wait { name: "#1".parse().unwrap(), until: jiff::Timestamp::UNIX_EPOCH, jobs: Vec::new() };
+        for end in [ProcessEnd::ExitCode(0), ProcessEnd::ExitCode(3), ProcessEnd::Signal(15)] {
+            let judged = judge_end(&end, Some(Asked::Wait), Some(&wait));
+            assert_eq!(judged, RunEnd::Waiting(wait.clone()), "{end:?}");
+        }
+        let lost = judge_end(&ProcessEnd::ContactLost, Some(Asked::Wait), Some(&wait));
+        assert_eq!(lost, RunEnd::ContactLost);
+        let asked = judge_end(&ProcessEnd::Signal(15), Some(Asked::LocalDeadline), Some(&wait));
+        assert_eq!(asked, RunEnd::ContactLost);
+    }
+
+    #[test]
     fn the_end_of_a_run_that_undoes_is_no_success_and_names_what_failed() {
         let ended = |end| Conclusion { end, ..Conclusion::given_up() };
         let undo = |end, failed| ended(end).in_phase(Phase::Compensating, failed).end;
@@ -250,16 +263,16 @@ mod tests {
     #[test]
     fn after_an_ask_no_exit_code_is_a_verdict() {
         let exited = ProcessEnd::ExitCode(0);
-        assert_eq!(judge_end(&exited, None), RunEnd::ExitCode(0));
+        assert_eq!(judge_end(&exited, None, None), RunEnd::ExitCode(0));
         for asked in [Asked::Drain, Asked::LocalDeadline, Asked::Fenced] {
-            assert_eq!(judge_end(&exited, Some(asked)), RunEnd::ContactLost, "{asked:?}");
+            assert_eq!(judge_end(&exited, Some(asked), None), RunEnd::ContactLost, "{asked:?}");
         }
     }
 
     #[test]
     fn limits_are_named_in_milliseconds() {
         let idle = ProcessEnd::IdleTimeout { limit: Duration::from_millis(1_500) };
-        assert_eq!(judge_end(&idle, None), RunEnd::IdleTimeout { limit_ms: 1_500 });
+        assert_eq!(judge_end(&idle, None, None), RunEnd::IdleTimeout { limit_ms: 1_500 });
     }
 
     #[test]
@@ -269,6 +282,7 @@ mod tests {
             result: Some(RunResult::Bytes(Bytes::from_static(b"done"))),
             output_truncated: false,
             unasked: UnaskedKeys::default(),
+            booking: None,
         };
         let unseen = compose_report(&success, &Orders::default());
         assert_eq!((unseen.end, unseen.last_notice_seq), (RunEnd::ExitCode(0), 0));
@@ -284,6 +298,7 @@ mod tests {
             result: None,
             output_truncated: true,
             unasked: UnaskedKeys::default(),
+            booking: None,
         };
         let notice = Some(StandingNotice { seq: Seq(9), kind: "steered".to_owned() });
         let report = compose_report(&failed, &Orders { notice, fenced: None });

@@ -142,6 +142,13 @@ impl WorkerService for Service {
         Err(Status::unimplemented("guardians ask for no wait"))
     }
 
+    async fn book_layover(
+        &self,
+        _: Request<tenure_proto::v1::BookLayoverRequest>,
+    ) -> Result<Response<tenure_proto::v1::BookLayoverResponse>, Status> {
+        Err(Status::unimplemented("guardians ask for no wait"))
+    }
+
     async fn list_workers(
         &self,
         _: Request<ListWorkersRequest>,

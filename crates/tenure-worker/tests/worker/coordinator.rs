@@ -482,6 +482,13 @@ impl WorkerService for Book {
         Err(Status::unimplemented("this coordinator knows no waits"))
     }
 
+    async fn book_layover(
+        &self,
+        _: Request<tenure_proto::v1::BookLayoverRequest>,
+    ) -> Result<Response<tenure_proto::v1::BookLayoverResponse>, Status> {
+        Err(Status::unimplemented("this coordinator knows no layovers"))
+    }
+
     async fn list_workers(
         &self,
         _request: Request<ListWorkersRequest>,
