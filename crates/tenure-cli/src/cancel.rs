@@ -63,6 +63,8 @@ fn describe_outcome(context: &Context, job: &Job) -> String {
         format!("{state}, will be cancelled once what it has done is undone")
     } else if job.cancel_requested && !job.state.is_sealed() {
         format!("{state}, will be cancelled once its child has ended")
+    } else if job.steer_requested {
+        format!("{state}, will go on with the note once its child has ended")
     } else {
         state
     }

@@ -6,7 +6,7 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 use crate::{
     abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
     dev, effect, effects, erase, failure::Failure, halt, in_run, init, job, jobs, journal, memory, migrate,
-    output, ping, reconcile, recover, reopen, replay, resume, session, submit, token, verify, worker,
+    output, ping, reconcile, recover, reopen, replay, resume, session, steer, submit, token, verify, worker,
     workers,
 };
 
@@ -88,6 +88,7 @@ pub(crate) enum Verb {
     Recover(recover::RecoverArgs),
     Resume(resume::ResumeArgs),
     Raise(session::RaiseArgs),
+    Steer(steer::SteerArgs),
     Abandon(abandon::AbandonArgs),
     ConfirmGone(confirm_gone::ConfirmGoneArgs),
     Halt(halt::HaltArgs),
@@ -127,6 +128,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "recover",
             "resume",
             "raise",
+            "steer",
             "abandon",
             "confirm-gone",
             "halt",
@@ -195,6 +197,7 @@ impl Verb {
             Self::Resume(args) => context.wait_for(resume::resume_jobs(context, args)),
             Self::Raise(args) => context.wait_for(session::raise_limit(context, args)),
             Self::Session(args) => context.wait_for(session::show_session(context, args)),
+            Self::Steer(args) => context.wait_for(steer::steer_jobs(context, args)),
             Self::Abandon(args) => context.wait_for(abandon::abandon_jobs(context, args)),
             Self::Recover(args) => context.wait_for(recover::recover_jobs(context, args)),
             Self::ConfirmGone(args) => context.wait_for(confirm_gone::confirm_gone(context, args)),

@@ -58,6 +58,7 @@ mod reopen;
 mod resume;
 mod selection;
 mod session;
+mod steer;
 mod workers;
 
 mod effect;

@@ -21,16 +21,27 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
     /// The jobs.
-    #[arg(value_name = "JOB", required_unless_present_any = ["state", "agent", "label"])]
+    #[arg(
+        value_name = "JOB",
+        required_unless_present_any = ["state", "agent", "label"],
+        conflicts_with_all = ["state", "agent", "label"]
+    )]
     jobs: Vec<String>,
+    #[command(flatten)]
+    set: JobSet,
+}
+
+/// All jobs that have something in common, and whether to ask first.
+#[derive(Debug, Args)]
+pub(crate) struct JobSet {
     /// All jobs in these states.
-    #[arg(long, value_name = "STATE", value_parser = parse_state, value_delimiter = ',', conflicts_with = "jobs")]
+    #[arg(long, value_name = "STATE", value_parser = parse_state, value_delimiter = ',')]
     state: Vec<State>,
     /// All jobs of this agent.
-    #[arg(long, value_name = "AGENT", conflicts_with = "jobs")]
+    #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// All jobs with these labels.
-    #[arg(long, value_name = "K=V", value_parser = parse_label, conflicts_with = "jobs")]
+    #[arg(long, value_name = "K=V", value_parser = parse_label)]
     label: Vec<(String, String)>,
     /// Show which jobs are meant and how many, and do nothing.
     #[arg(long)]
@@ -38,6 +49,18 @@ pub(crate) struct Selection {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
+}
+
+impl JobSet {
+    /// True where nothing says which jobs.
+    pub(crate) const fn is_unnamed(&self) -> bool {
+        self.state.is_empty() && self.agent.is_none() && self.label.is_empty()
+    }
+
+    /// These jobs, or where there are none, the set.
+    pub(crate) const fn or_of(self, jobs: Vec<String>) -> Selection {
+        Selection { jobs, set: self }
+    }
 }
 
 /// The jobs that are meant, or that there is nothing to do.
@@ -48,12 +71,12 @@ pub(crate) async fn select_jobs(
     selection: Selection,
 ) -> Result<Vec<String>, Failure> {
     let is_set = selection.jobs.is_empty();
-    if !is_set && !selection.dry_run {
+    if !is_set && !selection.set.dry_run {
         return Ok(selection.jobs);
     }
     let jobs = find_jobs(client, &selection).await?;
     let counted = describe_count(&jobs);
-    if selection.dry_run {
+    if selection.set.dry_run {
         print_jobs(context, &jobs)?;
         context.printer.remark(&format!("{verb} would act on {counted}"));
         return Ok(Vec::new());
@@ -62,7 +85,7 @@ pub(crate) async fn select_jobs(
         context.printer.remark("no such job");
         return Ok(Vec::new());
     }
-    if selection.yes || ask(&format!("{verb} {counted}?"))? {
+    if selection.set.yes || ask(&format!("{verb} {counted}?"))? {
         return Ok(jobs.iter().map(|job| job.id.to_string()).collect());
     }
     context.printer.remark("nothing was done");
@@ -78,18 +101,17 @@ async fn find_jobs(client: &Client, selection: &Selection) -> Result<Vec<Job>, F
     if !selection.jobs.is_empty() {
         return Ok(found);
     }
+    let set = &selection.set;
     let filter = JobFilter {
-        states: selection.state.clone(),
-        agent: selection.agent.clone(),
+        states: set.state.clone(),
+        agent: set.agent.clone(),
         since: None,
-        labels: collect_labels(selection.label.clone()),
+        labels: collect_labels(set.label.clone()),
     };
     let mut cursor = None;
     loop {
         let page = client.list_jobs(&filter, PAGE_MAX, cursor.as_deref()).await?;
-        found.extend(
-            page.jobs.into_iter().filter(|job| !selection.state.is_empty() || !job.state.is_sealed()),
-        );
+        found.extend(page.jobs.into_iter().filter(|job| !set.state.is_empty() || !job.state.is_sealed()));
         cursor = page.cursor;
         if cursor.is_none() {
             return Ok(found);

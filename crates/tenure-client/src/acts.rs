@@ -134,4 +134,17 @@ impl Client {
         };
         Ok(Job::read(self.call(Repeat::OnlyUnsent, ask).await?.job)?)
     }
+
+    /// Redirects a job with a note. Sent again only where it was never sent: it would redirect the run that started for it.
+    ///
+    /// # Errors
+    /// The fleet refuses or does not answer.
+    pub async fn steer_job(&self, job: &str, note: &str) -> Result<Job, ClientError> {
+        let request = v1::SteerJobRequest { job: job.to_owned(), note: note.to_owned() };
+        let ask = |channel| {
+            let request = request.clone();
+            async move { job_service(channel).steer_job(request).await }
+        };
+        Ok(Job::read(self.call(Repeat::OnlyUnsent, ask).await?.job)?)
+    }
 }

@@ -59,6 +59,8 @@ pub struct Job {
     pub cancel_requested: bool,
     /// Somebody gave it up, and its run has not ended yet.
     pub abandon_requested: bool,
+    /// Somebody redirected it, and its run has not ended yet.
+    pub steer_requested: bool,
     /// What the submitter attached.
     pub labels: BTreeMap<String, String>,
     /// The highest seq of its journal.
@@ -150,6 +152,7 @@ impl Job {
             losses: given.losses,
             cancel_requested: given.cancel_requested,
             abandon_requested: given.abandon_requested,
+            steer_requested: given.steer_requested,
             labels: given.labels.into_iter().collect(),
             head_seq: Seq(given.head_seq),
             next: given.next,

@@ -2,7 +2,6 @@
 //! report of its last pass, and ends when the coordinator stops; two coordinators may do the same at once. Neighbours:
 //! `coordinator` starts it, `dispatch` is the loop that gives runs to workers.
 
-mod abandoned;
 mod awaited;
 mod blobs;
 mod clock;
@@ -16,6 +15,7 @@ mod overdue;
 mod partitions;
 mod spending;
 mod terms;
+mod unanswered;
 mod unheld;
 mod waits;
 
@@ -40,7 +40,7 @@ pub(crate) fn start_background(
     parts.vital.spawn("listener", run_listener(parts.clone(), listen_database_url));
     parts.vital.spawn("clock", clock::keep_clock(parts.clone()));
     parts.vital.spawn("sweep of terms", terms::sweep_terms(parts.clone()));
-    parts.vital.spawn("end of what was given up", abandoned::end_abandoned(parts.clone()));
+    parts.vital.spawn("runs that do not answer", unanswered::settle_unanswered(parts.clone()));
     parts.vital.spawn("release of delayed jobs", delayed::release_delayed(parts.clone()));
     parts.vital.spawn("layovers", layovers::pick_up_due(parts.clone()));
     parts.vital.spawn("timers", waits::wake_due(parts.clone()));

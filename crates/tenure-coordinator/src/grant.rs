@@ -31,13 +31,14 @@ use crate::{
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
 /// The kinds of records that a handover is composed from.
-const KINDS_TOLD: [&str; 11] = [
+const KINDS_TOLD: [&str; 12] = [
     "job_admitted",
     "run_started",
     // Told to nobody: it says since when the job was without a run.
     "run_interrupted",
     "note",
     "layover_booked",
+    "steered",
     "effect_started",
     "effect_done",
     "effect_failed",
@@ -55,7 +56,7 @@ pub(crate) async fn grant_runs(
 ) {
     for run in claimed {
         let Some(secret) = secrets.get(run.secret_index) else { continue };
-        if run.cause == Cause::Dispatch {
+        if is_without_history(&run) {
             let secret = mark_secret(&parts.run_secrets, &run, secret);
             grant_first_run(&parts.lanes, attached, run, secret).await;
         } else {
@@ -64,6 +65,11 @@ pub(crate) async fn grant_runs(
             grant_with_history(parts, attached, run, secret);
         }
     }
+}
+
+/// A first run of a job to which nothing was said since its admission, whose two records stand before the claim.
+fn is_without_history(run: &Claimed) -> bool {
+    run.cause == Cause::Dispatch && run.head.seq <= Seq(3)
 }
 
 /// The secret of one run, for its worker.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::{
     effect::EffectRecovery,
-    handover::{Cause, EarlierEffect, EarlierNote, EarlierState, Handover},
+    handover::{Cause, EarlierEffect, EarlierNote, EarlierState, EarlierSteer, Handover},
     id::{Run, SessionId},
     layover::VoidedBooking,
     recovery::Interruption,
@@ -18,39 +18,36 @@ use crate::{
 /// The words.
 #[must_use]
 pub fn brief(handover: &Handover) -> String {
-    let mut text = tell_cause(handover);
-    if let Some(voided) = handover.voided.as_ref().filter(|_| !text.is_empty()) {
-        text.push_str(&tell_voided(voided));
-    }
-    text
-}
-
-fn tell_cause(handover: &Handover) -> String {
-    match &handover.cause {
+    let mut text = match &handover.cause {
         // An unwinding run starts no agent.
-        Cause::Dispatch | Cause::Unwinding { .. } => String::new(),
+        Cause::Unwinding { .. } => return String::new(),
+        Cause::Dispatch => String::new(),
         Cause::Recovered { previous, interruption, attempt } => {
-            let mut text = tell_recovery(*previous, interruption, *attempt);
-            tell_earlier(&mut text, handover);
-            text
+            tell_recovery(*previous, interruption, *attempt)
         }
         Cause::Resumed { booked_by, waiting_for, booked_at, checks, .. } => {
             tell_pick_up(*booked_by, waiting_for, *booked_at, *checks)
         }
-        Cause::Woken { previous, wait, .. } => {
-            let mut text = tell_waking(*previous, wait, &handover.awaited);
-            if !handover.notes.is_empty() {
-                tell_notes(&mut text, handover);
-            }
-            tell_effects(&mut text, handover);
-            text
-        }
+        Cause::Woken { previous, wait, .. } => tell_waking(*previous, wait, &handover.awaited),
         Cause::Continued { previous, by, why, attempt } => {
-            let mut text = tell_continuation(*previous, &by.actor, why, *attempt);
-            tell_earlier(&mut text, handover);
-            text
+            tell_continuation(*previous, &by.actor, why, *attempt)
         }
+        Cause::Steered { previous, .. } => tell_redirection(*previous, handover.steer_of_cause()),
+        Cause::Drained { previous, attempt } => tell_move(*previous, *attempt),
+    };
+    tell_earlier_steers(&mut text, handover);
+    if handover.cause.repeats_earlier_work() {
+        tell_earlier(&mut text, handover);
+    } else if let Cause::Woken { .. } = &handover.cause {
+        if !handover.notes.is_empty() {
+            tell_notes(&mut text, handover);
+        }
+        tell_effects(&mut text, handover);
     }
+    if let Some(voided) = handover.voided.as_ref().filter(|_| !text.is_empty()) {
+        text.push_str(&tell_voided(voided));
+    }
+    text
 }
 
 /// What was set down was left as it should be: the run is sent to look whether what was waited for has happened.
@@ -77,11 +74,6 @@ fn tell_voided(voided: &VoidedBooking) -> String {
         voided.until,
         quote(&voided.waiting_for),
     )
-}
-
-/// The words of others, quoted on every one of their lines.
-fn quote(words: &str) -> String {
-    words.trim().lines().map(|line| format!("> {}\n", line.trim_end())).collect()
 }
 
 /// A run ended on purpose there, so nothing sends the next one looking for damage.
@@ -128,7 +120,76 @@ const CHECK_FIRST: &str = "You are a new process and remember nothing of what wa
     anything that changes the world, check whether an earlier run already did it: doing it twice is worse than \
     doing it late.";
 
-/// The reason is quoted on every one of its lines: it is a person's, and not ours.
+/// What a person said, as a quotation on every one of its lines: it is theirs, and not ours.
+fn quote(said: &str) -> String {
+    let quoted = said.trim().lines().map(|line| format!("> {line}"));
+    quoted.map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn quote_note(steer: &EarlierSteer) -> String {
+    quote(steer.note.as_deref().unwrap_or("(this note was erased)"))
+}
+
+fn tell_redirection(previous: Option<Run>, steer: Option<&EarlierSteer>) -> String {
+    let (actor, quoted) = steer
+        .map_or(("unknown", quote("(this note is missing)")), |steer| (steer.by.as_str(), quote_note(steer)));
+    let goes_on = previous.map_or(String::new(), |run| format!(", and you go on where run {run} left off"));
+    let check = previous.map_or(String::new(), |_| format!("\n{CHECK_FIRST}\n"));
+    format!(
+        "# A person has redirected this work\n\
+         \n\
+         A person ({actor}) has redirected this job{goes_on}. This is the note:\n\
+         \n\
+         {quoted}\
+         \n\
+         Where the note and the original request disagree, the note takes precedence.\n\
+         {check}"
+    )
+}
+
+/// What a person redirected the job to holds for every run after it.
+fn tell_earlier_steers(text: &mut String, handover: &Handover) {
+    let told = usize::from(handover.steer_of_cause().is_some());
+    let earlier = &handover.steers[..handover.steers.len() - told];
+    if earlier.is_empty() && handover.steers_left_out == 0 {
+        return;
+    }
+    let lead = match (told, text.is_empty()) {
+        (0, true) => {
+            "# A person has redirected this work\n\nA person has redirected this job before it was begun."
+        }
+        (0, false) => "\nA person has redirected this job on the way.",
+        _ => "\nIt had been redirected before.",
+    };
+    let holds = match told {
+        0 => {
+            "What follows takes precedence over the original request where they disagree; of several notes the last one holds"
+        }
+        _ => {
+            "Where one of these notes disagrees with the note above, the note above holds; among these the last one does"
+        }
+    };
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "{lead} {holds}:");
+    if handover.steers_left_out > 0 {
+        let _ = writeln!(text, "\n({} older notes are left out)", handover.steers_left_out);
+    }
+    for steer in earlier {
+        let _ = write!(text, "\n{}:\n\n{}", steer.by, quote_note(steer));
+    }
+}
+
+fn tell_move(previous: Run, attempt: u32) -> String {
+    format!(
+        "# You are continuing work that was moved\n\
+         \n\
+         Run {previous} of this job was ended by us, because its worker is being taken out of service. Nothing was wrong with \
+         it, and it used no attempt up: this is still attempt {attempt}.\n\
+         \n\
+         {CHECK_FIRST}\n"
+    )
+}
+
 fn tell_continuation(previous: Run, actor: &str, why: &str, attempt: u32) -> String {
     let quoted = quote(why);
     format!(

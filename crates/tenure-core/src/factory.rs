@@ -122,6 +122,7 @@ pub(crate) fn lease() -> LeaseFacts {
         granted_at: second(1),
         abandon: None,
         refused: None,
+        steer: None,
     }
 }
 
@@ -139,6 +140,34 @@ pub(crate) fn salted(text: &str) -> SaltedValue {
 
 pub(crate) fn note(text: &str) -> Draft {
     Draft::with_value(salted(text), |text| RecordKind::Note { text })
+}
+
+/// One of each, and of those that may have had no run before them also one without.
+pub(crate) fn every_cause() -> Vec<Cause> {
+    let (previous, attempt) = (Run(1), 2);
+    vec![
+        Cause::Dispatch,
+        Cause::Recovered { previous, interruption: Interruption::WorkerLost, attempt },
+        Cause::Continued { previous, by: person(), why: "the bucket is there now".to_owned(), attempt },
+        Cause::Steered { previous: None, steered: Seq(3), attempt: 1 },
+        Cause::Steered { previous: Some(previous), steered: Seq(4), attempt: 1 },
+        Cause::Drained { previous, attempt: 1 },
+        Cause::Woken {
+            previous,
+            wait: crate::wait::WokenBy {
+                name: "tick".parse().unwrap(),
+                due: Some(second(60)),
+                jobs: Vec::new(),
+                count: 0,
+            },
+            attempt: 1,
+        },
+        Cause::Unwinding { instead_of: State::Cancelled, attempt: 1 },
+    ]
+}
+
+pub(crate) fn steered(text: &str) -> Draft {
+    Draft::with_value(salted(text), |note| RecordKind::Steered { by: person(), note, restart: None })
 }
 
 pub(crate) fn run_started(cause: Cause) -> Draft {

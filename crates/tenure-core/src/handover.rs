@@ -7,6 +7,10 @@ mod compose;
 mod effects;
 mod gifts;
 mod json;
+mod price;
+mod steers;
+
+pub use steers::EarlierSteer;
 
 pub use compose::History;
 pub use effects::{EarlierEffect, EarlierState};
@@ -16,7 +20,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    id::{JobId, Run, SessionId},
+    id::{JobId, Run, Seq, SessionId},
     job::State,
     layover::VoidedBooking,
     principal::Principal,
@@ -73,6 +77,23 @@ pub enum Cause {
         /// How often it was looked for before.
         checks: u32,
     },
+    /// A person redirected the job.
+    Steered {
+        /// The last run before; none: there was none.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        previous: Option<Run>,
+        /// The seq of the record beside which the note lies. A handover tells the note itself, when it was left and by whom.
+        steered: Seq,
+        /// Which attempt this is, from 1: it uses none up.
+        attempt: u32,
+    },
+    /// The run before was moved, because its worker leaves.
+    Drained {
+        /// That run.
+        previous: Run,
+        /// Which attempt this is, from 1: it uses none up.
+        attempt: u32,
+    },
     /// What the job has done is undone.
     Unwinding {
         /// What the job becomes once everything is undone: cancelled, or failed.
@@ -91,6 +112,8 @@ impl Cause {
             Self::Recovered { attempt, .. }
             | Self::Continued { attempt, .. }
             | Self::Woken { attempt, .. }
+            | Self::Steered { attempt, .. }
+            | Self::Drained { attempt, .. }
             | Self::Unwinding { attempt, .. } => *attempt,
         }
     }
@@ -103,7 +126,10 @@ impl Cause {
             | Self::Recovered { .. }
             | Self::Continued { .. }
             | Self::Woken { .. }
-            | Self::Resumed { .. } => Price { counts: true, checks_money: true },
+            | Self::Resumed { .. }
+            | Self::Steered { .. } => Price { counts: true, checks_money: true },
+            // The run itself, and nothing else: the money was asked about when the attempt began.
+            Self::Drained { .. } => Price { counts: true, checks_money: false },
             Self::Unwinding { .. } => Price { counts: false, checks_money: false },
         }
     }
@@ -116,7 +142,9 @@ impl Cause {
             | Self::Recovered { .. }
             | Self::Continued { .. }
             | Self::Woken { .. }
-            | Self::Resumed { .. } => Phase::Forward,
+            | Self::Resumed { .. }
+            | Self::Steered { .. }
+            | Self::Drained { .. } => Phase::Forward,
             Self::Unwinding { .. } => Phase::Compensating,
         }
     }
@@ -126,9 +154,11 @@ impl Cause {
     pub const fn previous(&self) -> Option<Run> {
         match self {
             Self::Dispatch | Self::Resumed { .. } | Self::Unwinding { .. } => None,
+            Self::Steered { previous, .. } => *previous,
             Self::Recovered { previous, .. }
             | Self::Continued { previous, .. }
-            | Self::Woken { previous, .. } => Some(*previous),
+            | Self::Woken { previous, .. }
+            | Self::Drained { previous, .. } => Some(*previous),
         }
     }
 }
@@ -169,6 +199,10 @@ pub struct Handover {
     pub voided: Option<VoidedBooking>,
     /// What came of the first of the jobs that the run before waited for.
     pub awaited: Vec<AwaitedResult>,
+    /// What persons redirected the job with, oldest first; the last one is what the run starts for where its cause says so.
+    pub steers: Vec<EarlierSteer>,
+    /// Older ones that were left out because there were too many bytes of them.
+    pub steers_left_out: usize,
     /// The session's deadline; none: no ceiling.
     pub deadline: Option<RemainingDeadline>,
 }

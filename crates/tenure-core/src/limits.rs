@@ -73,6 +73,9 @@ pub const TESTIMONIES_PER_ATTEMPT_MAX: u32 = 8;
 pub const JOB_EFFECTS_MAX: u32 = 10_000;
 /// Keys of earlier runs that one warning names.
 pub const UNASKED_KEYS_MAX: usize = 20;
+/// Most bytes of notes with which persons redirected a job in a handover, as they are written in its JSON; the latest are
+/// kept, the last in any case.
+pub const HANDOVER_STEERS_MAX_BYTES: usize = 256 * 1024;
 /// Most of an effect's output that a handover repeats.
 pub const HANDOVER_EFFECT_OUTPUT_MAX_BYTES: usize = 512;
 /// Most bytes of effects in a handover, as they are written in its JSON; the latest are kept.
@@ -87,8 +90,6 @@ pub const STEP_OUTPUT_MAX_BYTES: usize = 256 * 1024;
 pub const RUN_STEPS_MAX: usize = 10_000;
 /// Longest reason (`--why`).
 pub const WHY_MAX_BYTES: usize = 4 * 1024;
-/// How long the run of a job that somebody gave up may take to answer, beyond its child's `stop-grace`.
-pub const ABANDON_ANSWER_WAIT: Duration = Duration::from_secs(15);
 /// Most halts that stand at the same time.
 pub const HALTS_STANDING_MAX: u32 = 1_000;
 /// Longest wait of a run, and the latest instant to which work is set down.
@@ -115,6 +116,8 @@ pub const AWAITED_PAGE: u32 = 1_000;
 pub const AWAITED_LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Waits that one pass of the sweep wakes.
 pub const TIMERS_MAX: u32 = 128;
+/// How long the run of a job that somebody gave up or redirected may take to answer, beyond its child's `stop-grace`.
+pub const NOTICE_ANSWER_WAIT: Duration = Duration::from_secs(15);
 /// How long no worker may hold the version of a handler that waiting jobs were admitted under, while others hold another one,
 /// before those jobs are set aside.
 pub const HANDLER_ABSENT_WAIT: Duration = Duration::from_secs(60);

@@ -13,7 +13,7 @@ use crate::{
     handover::Cause,
     id::{AgentName, Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term, WorkerName},
     job::State,
-    record::{ABANDON_REQUESTED, CANCEL_REQUESTED, ChangedDeclaration, Draft, NewValue, Phase},
+    record::{ABANDON_REQUESTED, CANCEL_REQUESTED, ChangedDeclaration, Draft, NewValue, Phase, STEERED},
     recovery::{Interruption, RecoveryPolicy},
     run_ref::RunRef,
     unwinding::Unwinding,
@@ -138,7 +138,7 @@ impl JobFacts {
 
     /// Where somebody has given the job up, and its run has not answered.
     #[must_use]
-    pub fn abandoned(&self) -> Option<&AbandonNotice> {
+    pub fn abandoned(&self) -> Option<&LeaseNotice> {
         self.lease.as_ref().and_then(|lease| lease.abandon.as_ref())
     }
 
@@ -148,11 +148,19 @@ impl JobFacts {
         self.lease.as_ref().and_then(|lease| lease.refused)
     }
 
+    /// Where somebody has redirected the job, and its run has not answered.
+    #[must_use]
+    pub fn steered(&self) -> Option<&LeaseNotice> {
+        self.lease.as_ref().and_then(|lease| lease.steer.as_ref())
+    }
+
     /// The notice that a living run has to answer first: its seq and its kind.
     #[must_use]
     pub fn standing_notice(&self) -> Option<(Seq, &'static str)> {
         let abandon = self.abandoned().map(|notice| (notice.seq, ABANDON_REQUESTED));
-        abandon.or_else(|| self.unanswered_cancel().map(|seq| (seq, CANCEL_REQUESTED)))
+        let cancel = || self.unanswered_cancel().map(|seq| (seq, CANCEL_REQUESTED));
+        let steer = || self.steered().map(|notice| (notice.seq, STEERED));
+        abandon.or_else(cancel).or_else(steer)
     }
 
     /// The run that a lease of this job was granted for.
@@ -188,17 +196,19 @@ pub struct LeaseFacts {
     /// When it was granted.
     pub granted_at: Timestamp,
     /// The notice that gives the job up, where one stands for this run.
-    pub abandon: Option<AbandonNotice>,
+    pub abandon: Option<LeaseNotice>,
+    /// The last notice that redirects the job, where one stands for this run.
+    pub steer: Option<LeaseNotice>,
     /// The limit that refused something that the run asked for, where one did.
     pub refused: Option<LimitRefusal>,
 }
 
-/// A notice that gives a job up.
+/// A notice that a lease remembers until its run has answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AbandonNotice {
+pub struct LeaseNotice {
     /// Its seq.
     pub seq: Seq,
-    /// When it was written, by the database's clock.
+    /// Since when its run is asked, by the database's clock.
     pub since: Timestamp,
 }
 
@@ -327,6 +337,8 @@ pub enum LeaseChange {
     NoteAbandon,
     /// A limit refused something that the run asked for; the lease remembers it.
     NoteRefusal(LimitRefusal),
+    /// The plan's only record is a notice that redirects the job; the lease remembers it, and since when the first stands.
+    NoteSteer,
 }
 
 /// What becomes of the row in the queue.
@@ -344,6 +356,11 @@ pub enum ReadyChange {
     },
     /// The job is ready, and stays so for a run of this cause, at once.
     Replace {
+        /// Why the next run starts.
+        cause: Cause,
+    },
+    /// The job is ready, and stays so in its place and with its instant, for a run of this cause.
+    Redirect {
         /// Why the next run starts.
         cause: Cause,
     },

@@ -76,6 +76,16 @@ impl ErasedPart {
     }
 }
 
+/// Why a run was ended on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandOver {
+    /// Its worker leaves.
+    Drained,
+    /// A person redirected the job.
+    Steered,
+}
+
 /// The deadline that a submission asked for; the session's row holds the instant that came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -434,6 +444,26 @@ pub enum RecordKind {
         /// Why.
         why: String,
     },
+    /// A person redirects the job. A notice where a run is under way: it fences nobody. Beside it: the note.
+    Steered {
+        /// Who.
+        by: Principal,
+        /// What the next run is told.
+        note: ValueRef,
+        /// The run that was granted. Absent: a living run is asked first, or a limit refused.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        restart: Option<Restart>,
+    },
+    /// A run was ended on purpose, and another one goes on with its work.
+    RunHandedOver {
+        /// The epoch of that run.
+        of_epoch: Epoch,
+        /// Why.
+        because: HandOver,
+        /// The run that was granted. Absent: none, and the next record says why.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        restart: Option<Restart>,
+    },
     /// A person acted on the job.
     OperatorActed {
         /// What was done: `recover`, `confirm-gone`, `reconcile`, `abandon` or `erase`.
@@ -502,6 +532,8 @@ impl RecordKind {
             Self::LimitRaised { .. } => "limit_raised",
             Self::CancelRequested { .. } => CANCEL_REQUESTED,
             Self::AbandonRequested { .. } => ABANDON_REQUESTED,
+            Self::Steered { .. } => STEERED,
+            Self::RunHandedOver { .. } => "run_handed_over",
             Self::OperatorActed { .. } => "operator_acted",
             Self::JobConcluded { .. } => "job_concluded",
         }
@@ -512,8 +544,10 @@ impl RecordKind {
 pub const CANCEL_REQUESTED: &str = "cancel_requested";
 /// The kind of a notice that gives a job up.
 pub const ABANDON_REQUESTED: &str = "abandon_requested";
+/// The kind of a notice that redirects a job.
+pub const STEERED: &str = "steered";
 /// The kinds that ask something of a living run and fence nobody.
-pub const NOTICE_KINDS: &[&str] = &[ABANDON_REQUESTED, CANCEL_REQUESTED, "steered"];
+pub const NOTICE_KINDS: &[&str] = &[ABANDON_REQUESTED, CANCEL_REQUESTED, STEERED];
 
 /// A record as it is read: the bytes that were hashed, parsed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

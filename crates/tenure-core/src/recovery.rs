@@ -111,6 +111,10 @@ pub enum Pays {
     Attempt,
     /// A loss alone.
     Loss,
+    /// A hop alone: a person redirected the job.
+    Hop,
+    /// The run itself and nothing else: it is the same attempt, which was moved.
+    Run,
     /// Nothing: a person overrode, or the run never started.
     Nothing,
 }

@@ -1,7 +1,7 @@
 //! How a run ends: what its holder's report, or somebody else's evidence, makes of the job. Planners look at facts of one
 //! head and say what should be written there; they write nothing, and a plan is never carried to another head.
 //!
-//! The order in which an end is judged: a standing abandon, a standing cancel, then the end's own cause. Before a restart is granted come the
+//! The order in which an end is judged: a standing abandon, a standing cancel, a standing steer, then the end's own cause. Before a restart is granted come the
 //! rule of `recovery`, the session's deadline, the hops, and the effects that only a person can decide; before a verdict,
 //! every effect in doubt. Whoever settles a run that is not its own takes the next
 //! epoch; the holder writes under its own. Neighbours: `recovery` (may it be restarted), `verb` (what people ask), `job`
@@ -17,7 +17,7 @@ mod waiting;
 
 pub use evidence::{Evidence, plan_settlement};
 pub use judgement::{
-    Judgement, carry_out, continue_by_person, judge, judge_again, plan_denial, plan_limit_refusal,
+    Judgement, carry_out, continue_by_person, judge, judge_again, plan_denial, plan_limit_refusal, redirect,
     restart_by_person,
 };
 pub use quarantine::{

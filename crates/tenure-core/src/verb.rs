@@ -11,13 +11,17 @@ mod raise;
 mod reconcile;
 mod reopen;
 mod resume;
+mod steer;
+mod unanswered;
 
-pub use abandon::{plan_abandon, plan_unanswered_abandon};
+pub use abandon::plan_abandon;
 pub use permission::{Permission, allowed};
 pub use raise::{Raise, plan_raise};
 pub use reconcile::{Answer, plan_reconcile};
 pub use reopen::plan_reopen;
 pub use resume::plan_resume;
+pub use steer::{check_steer_note, plan_steer};
+pub use unanswered::plan_unanswered_notice;
 
 use crate::{
     id::Epoch,

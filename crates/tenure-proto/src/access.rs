@@ -34,6 +34,7 @@ pub const METHODS: [(&str, Access); 43] = [
     ("tenure.v1.HaltService/ListHalts", Access::Fleet(Read)),
     ("tenure.v1.JobService/GetSession", Access::Tenant(Read)),
     ("tenure.v1.JobService/RaiseLimit", Access::Tenant(Operate)),
+    ("tenure.v1.JobService/SteerJob", Access::Tenant(Operate)),
     ("tenure.v1.AgentService/ApplyAgents", Access::Tenant(Administer)),
     ("tenure.v1.AgentService/ListAgents", Access::Tenant(Read)),
     ("tenure.v1.AgentService/ListMemories", Access::Tenant(Read)),

@@ -9,7 +9,7 @@ use tenure_core::{
     effect::{Doubts, EffectRef, StepsToUndo},
     id::{Digest, Epoch, Generation, JobId, Run, Seq, SessionId, Tenant, Term},
     limits::DOUBTS_MAX,
-    plan::{AbandonNotice, JobFacts, LeaseFacts, SetAside},
+    plan::{JobFacts, LeaseFacts, LeaseNotice, SetAside},
     record::{NewValue, Record, RecordKind, SaltedValue, ValueRef},
     recovery::Interruption,
     wait::WaitFacts,
@@ -137,6 +137,8 @@ pub(crate) struct FactsRow {
     pub(crate) abandon_seq: Option<i64>,
     pub(crate) abandoned_at: Option<Stamp>,
     pub(crate) refused: Option<serde_json::Value>,
+    pub(crate) steer_seq: Option<i64>,
+    pub(crate) steered_at: Option<Stamp>,
     pub(crate) not_before: Option<Stamp>,
     pub(crate) submitted_by: Option<String>,
     /// The halts that stand against it; a listing does not look.
@@ -237,7 +239,8 @@ impl FactsRow {
             term_closed: self.lease_term_closed,
             fencing: reader.fencing(self.lease_fencing.clone())?,
             granted_at: granted_at.0,
-            abandon: self.abandon(),
+            abandon: read_notice(self.abandon_seq, self.abandoned_at),
+            steer: read_notice(self.steer_seq, self.steered_at),
             refused: self
                 .refused
                 .clone()
@@ -260,11 +263,6 @@ impl FactsRow {
             jobs: from_integer(jobs).into(),
             left: from_bigint(left),
         }))
-    }
-
-    fn abandon(&self) -> Option<AbandonNotice> {
-        let (seq, since) = (self.abandon_seq?, self.abandoned_at?);
-        Some(AbandonNotice { seq: Seq(from_bigint(seq)), since: since.0 })
     }
 
     fn take_set_aside(&mut self, reader: Reader) -> Result<Option<SetAside>, StoreError> {
@@ -302,6 +300,11 @@ impl FactsRow {
     pub(crate) fn delayed_until(&self) -> Option<Timestamp> {
         instant(self.not_before)
     }
+}
+
+/// A notice that a lease remembers: its columns are there together or not at all.
+fn read_notice(seq: Option<i64>, since: Option<Stamp>) -> Option<LeaseNotice> {
+    Some(LeaseNotice { seq: Seq(from_bigint(seq?)), since: since?.0 })
 }
 
 /// The result that a conclusion names, where it lies in the blob store; none: there was none, or it was erased.

@@ -100,18 +100,18 @@ impl Store {
         Ok(LapsedPage { lapsed, next })
     }
 
-    /// Reads the facts of jobs that somebody gave up more than `age` ago, and whose runs have not ended; at most `limit`, the
-    /// oldest first. One that cannot be read is named in a warning.
+    /// Reads the facts of jobs whose runs were asked more than `age` ago to end, because somebody gave the job up or redirected
+    /// it, and have not ended; at most `limit`, the oldest first. One that cannot be read is named in a warning.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn list_abandoned_leases(
+    pub async fn list_unanswered_notices(
         &self,
         age: Duration,
         limit: u32,
     ) -> Result<Vec<JobFacts>, StoreError> {
-        let attempted = "listing leases of jobs that were given up";
-        let rows = query_file!("queries/leases/list_abandoned_leases.sql", to_ms(age), i64::from(limit))
+        let attempted = "listing leases whose runs were asked to end";
+        let rows = query_file!("queries/leases/list_unanswered_notices.sql", to_ms(age), i64::from(limit))
             .fetch_all(&self.pool)
             .await
             .map_err(StoreError::while_doing(attempted))?;

@@ -112,6 +112,8 @@ const fn cause_word(cause: &Cause) -> &'static str {
         Cause::Continued { .. } => "continued",
         Cause::Woken { .. } => "woken",
         Cause::Resumed { .. } => "resumed",
+        Cause::Steered { .. } => "steered",
+        Cause::Drained { .. } => "drained",
     }
 }
 

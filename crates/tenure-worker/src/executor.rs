@@ -106,7 +106,7 @@ async fn carry_out_process(execution: &Execution, runner: &ProcessRunner) {
         Err(InputMissing::Asked(asked)) => {
             info!(?asked, "the run ends before its input was there");
             // There is no directory to leave it in, and no child that anybody waits for.
-            let _ = finish_run(execution, Conclusion::given_up(), Some(asked)).await;
+            let _ = finish_run(execution, Conclusion::given_up(asked), Some(asked)).await;
             return;
         }
         Err(InputMissing::Because(reason)) => Err(reason),
@@ -183,7 +183,7 @@ async fn run_child(
         info!(?asked, "the run ends before its child was started");
         voice.end().await;
         drop(socket);
-        return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
+        return finish_run(execution, Conclusion::given_up(asked), Some(asked)).await;
     }
     let mut process = runner.start_process(prepared.spec.clone(), prepared.link.clone());
     voice.speak_for(process.handle());

@@ -356,6 +356,13 @@ impl service::JobService for Service {
         Err(Status::unimplemented("not in this script"))
     }
 
+    async fn steer_job(
+        &self,
+        _request: Request<v1::SteerJobRequest>,
+    ) -> Result<Response<v1::SteerJobResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
     async fn cancel_job(
         &self,
         _request: Request<v1::CancelJobRequest>,

@@ -159,7 +159,10 @@ impl Lane {
             ReadyChange::Insert { not_before: None, .. } | ReadyChange::Replace { .. } => {
                 self.parts.wakes.note_ready();
             }
-            ReadyChange::Insert { not_before: Some(_), .. } | ReadyChange::Keep | ReadyChange::Delete => {}
+            ReadyChange::Insert { not_before: Some(_), .. }
+            | ReadyChange::Keep
+            | ReadyChange::Redirect { .. }
+            | ReadyChange::Delete => {}
         }
         if append.gift.is_some() {
             self.parts.wakes.note_ready();
@@ -172,7 +175,10 @@ impl Lane {
     fn advance_memory(&mut self, key: &JobKey, append: &Append) {
         let (Some(last), Some(head)) = (append.records.last(), last_head(&append.records)) else { return };
         let over = match append.changes.lease {
-            LeaseChange::Keep | LeaseChange::NoteAbandon | LeaseChange::NoteRefusal(_) => false,
+            LeaseChange::Keep
+            | LeaseChange::NoteAbandon
+            | LeaseChange::NoteSteer
+            | LeaseChange::NoteRefusal(_) => false,
             LeaseChange::Release | LeaseChange::Delete => true,
         };
         let Some(memory) = self.memories.recall_mut(key).filter(|memory| !over && memory.epoch == last.epoch)

@@ -282,6 +282,7 @@ fn running_facts(run: &RunRef) -> JobFacts {
         granted_at: Timestamp::UNIX_EPOCH,
         abandon: None,
         refused: None,
+        steer: None,
     };
     let recovery = RecoveryPolicy {
         policy: Policy::Automatic,

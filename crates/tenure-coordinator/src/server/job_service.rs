@@ -7,7 +7,10 @@ use tenure_core::{
     plan::{Decision, JobFacts},
     reason::Reason,
     refusal::Refusal,
-    verb::{plan_abandon, plan_cancel, plan_confirm_gone, plan_recover, plan_reopen, plan_resume},
+    verb::{
+        check_steer_note, plan_abandon, plan_cancel, plan_confirm_gone, plan_recover, plan_reopen,
+        plan_resume, plan_steer,
+    },
 };
 use tenure_proto::{
     convert::require,
@@ -37,6 +40,7 @@ use crate::{
     coordinator::Parts,
     credentials::standing::Standing,
     lane::work::{Decided, Planner},
+    mint::salt_value,
     refusals::{refuse_decision, refuse_missing},
 };
 
@@ -425,6 +429,23 @@ impl JobService for Jobs {
     ) -> Result<Response<v1::RaiseLimitResponse>, Status> {
         let (caller, request): (Caller, _) = open(request)?;
         answer(raise_limit(&self.parts, &caller, request)).await
+    }
+
+    async fn steer_job(
+        &self,
+        request: Request<v1::SteerJobRequest>,
+    ) -> Result<Response<v1::SteerJobResponse>, Status> {
+        let (caller, v1::SteerJobRequest { job, note }): (Caller, _) = open(request)?;
+        answer(async {
+            let note = salt_value(check_steer_note(&note)?.into_bytes());
+            demand_intact(&self.parts, &self.find(&caller, &job).await?).await?;
+            let by = caller.principal.clone();
+            let planner =
+                move |facts: &JobFacts| plan_steer(facts, by.clone(), note.clone()).map(Decision::Write);
+            let (job, _) = self.act(&caller, &job, Box::new(planner)).await?;
+            Ok(v1::SteerJobResponse { job: Some(job) })
+        })
+        .await
     }
 
     async fn resume_job(

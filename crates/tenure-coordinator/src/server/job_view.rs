@@ -30,6 +30,7 @@ pub(crate) fn write_job(row: JobRow) -> v1::Job {
         losses: row.losses,
         cancel_requested: row.cancel_requested.is_some() && !row.state.is_sealed(),
         abandon_requested: row.lease.as_ref().is_some_and(|lease| lease.abandon.is_some()),
+        steer_requested: row.lease.as_ref().is_some_and(|lease| lease.steer.is_some()),
         holder: row.lease.map(write_holder),
         labels: row.labels.into_iter().collect(),
         head_seq: row.head.seq.0,

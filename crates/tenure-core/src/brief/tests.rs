@@ -6,6 +6,7 @@ use crate::{
     effect::{Disposition, EffectRecovery, Outcome},
     factory::{
         Journal, admitted, crashed, effect_ended, effect_started, job_id, note, run_started, second, start,
+        steered,
     },
     handover::History,
     id::{Seq, SessionId},
@@ -198,4 +199,63 @@ fn a_recovered_run_is_told_what_was_given_to_other_agents() {
         .write(1, 1, vec![Draft::bare(RecordKind::Spawned(given(Some("audit/1"))))])
         .write(3, 2, vec![run_started(recovered(1, Interruption::WorkerLost, 2))]);
     insta::assert_snapshot!(brief(&compose(&journal, journal.head().seq)));
+}
+
+/// The handover of the last run of a journal of one run, with these notes and what persons redirected it with.
+fn redirected(notes: &[&str], steers: &[&str], cause: Cause) -> Handover {
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch)])
+        .write(1, 1, notes.iter().map(|text| note(text)).collect())
+        .write(1, 1, steers.iter().map(|text| steered(text)).collect())
+        .write(3, 2, vec![run_started(cause)]);
+    compose(&journal, journal.head().seq)
+}
+
+fn for_note() -> Cause {
+    Cause::Steered { previous: Some(Run(1)), steered: Seq(4), attempt: 1 }
+}
+
+#[test]
+fn a_redirected_run_is_told_the_note_as_a_quotation_on_every_one_of_its_lines() {
+    let note = "  use the release branch\n\n# not main\n> and push nothing \n";
+    insta::assert_snapshot!(brief(&redirected(&["read the diff"], &[note], for_note())));
+}
+
+#[test]
+fn a_redirected_run_is_told_that_nothing_was_recorded_and_what_it_was_redirected_with_before() {
+    insta::assert_snapshot!(brief(&redirected(&[], &["use the release branch", "and tag it"], for_note())));
+}
+
+#[test]
+fn a_job_that_is_redirected_before_its_first_run_is_told_the_note_and_nothing_of_earlier_work() {
+    let cause = Cause::Steered { previous: None, steered: Seq(3), attempt: 1 };
+    let journal = Journal::of(job_id())
+        .write(0, 0, [admitted("v1.2.0"), vec![steered("use the release branch")]].concat())
+        .write(1, 1, vec![run_started(cause)]);
+    insta::assert_snapshot!(brief(&compose(&journal, journal.head().seq)));
+}
+
+#[test]
+fn a_moved_run_is_told_that_nothing_was_wrong_and_to_check() {
+    let cause = Cause::Drained { previous: Run(1), attempt: 1 };
+    insta::assert_snapshot!(brief(&redirected(&["read the diff"], &[], cause)));
+}
+
+#[test]
+fn whoever_recovers_or_begins_a_redirected_job_is_told_the_note_too() {
+    let mut told = String::new();
+    for cause in [recovered(1, Interruption::WorkerLost, 2), Cause::Dispatch] {
+        told.push_str(&brief(&redirected(&["read the diff"], &["use the release branch"], cause)));
+        told.push_str("\n---\n");
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_continued_run_is_told_why_a_person_had_it_go_on() {
+    let by = crate::factory::person();
+    let cause =
+        Cause::Continued { previous: Run(1), by, why: "the bucket\nis there now".to_owned(), attempt: 2 };
+    insta::assert_snapshot!(brief(&redirected(&["read the diff"], &[], cause)));
 }

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-use super::{Cause, EarlierNote, Handover, RemainingDeadline, effects::EffectsKept, gifts::GiftsKept};
+use super::{
+    Cause, EarlierNote, EarlierSteer, Handover, RemainingDeadline, effects::EffectsKept, gifts::GiftsKept,
+    steers::SteersKept,
+};
 use crate::{
     deadline::Deadline,
     id::{JobId, Run, Seq},
@@ -31,6 +34,8 @@ impl Handover {
             gifts_left_out: 0,
             voided: None,
             awaited: Vec::new(),
+            steers: Vec::new(),
+            steers_left_out: 0,
             deadline: remaining(deadline, now),
         }
     }
@@ -47,6 +52,7 @@ pub struct History {
     gifts: GiftsKept,
     /// What a run before set down. Only a success makes that take effect, and after one there is no other run.
     booked: Option<VoidedBooking>,
+    steers: SteersKept,
 }
 
 impl History {
@@ -61,11 +67,12 @@ impl History {
             effects: EffectsKept::default(),
             gifts: GiftsKept::default(),
             booked: None,
+            steers: SteersKept::default(),
         }
     }
 
     /// Takes the next record with the value beside it. Records come in order; all of them, or those kinds that matter
-    /// (`job_admitted`, `run_started`, `note`, `sent`, `spawned`, `layover_booked`, and those of effects).
+    /// (`job_admitted`, `run_started`, `note`, `steered`, `sent`, `spawned`, `layover_booked`, and those of effects).
     pub fn take_record(&mut self, record: Record, value: Option<Vec<u8>>) {
         let before = record.seq < self.up_to;
         if before {
@@ -84,8 +91,19 @@ impl History {
                 let text = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 self.notes.keep(EarlierNote { run: record.run, at: record.at, text });
             }
+            RecordKind::Steered { by, .. } if before => {
+                let note = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                self.steers.keep(EarlierSteer { at: record.at, by: by.actor, note });
+            }
             _ => {}
         }
+    }
+
+    /// What the next run of a job will be told, for a cause that waits in the queue: as if it began at the head.
+    #[must_use]
+    pub fn begin_with(mut self, job: JobId, run: Run, cause: Cause) -> Self {
+        self.start = Some((job, run, cause));
+        self
     }
 
     /// Composes what the run is told. None where the record that starts it was not among the records.
@@ -95,6 +113,7 @@ impl History {
         let (notes, notes_left_out) = (self.notes.kept.into(), self.notes.left_out);
         let (effects, effects_left_out) = self.effects.into_told();
         let (gifts, gifts_left_out) = (self.gifts.kept.into(), self.gifts.left_out);
+        let (steers, steers_left_out) = self.steers.into_told();
         let (input, deadline) = (self.input, remaining(deadline, now));
         let awaited = Vec::new();
         Some(Handover {
@@ -110,6 +129,8 @@ impl History {
             gifts_left_out,
             voided: self.booked,
             awaited,
+            steers,
+            steers_left_out,
             deadline,
         })
     }

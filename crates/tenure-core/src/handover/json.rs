@@ -8,6 +8,7 @@
 //!  "effects": [{"key": "git/push", "attempt": 1, "run": 1, "at": "2026-11-30T09:00:01Z", "mutates": true, "state": "done",
 //!               "recovery": "probe", "output": "…"}],
 //!  "gifts": [{"run": 1, "at": "2026-11-30T09:00:02Z", "agent": "reviewer", "job": "019…"}],
+//!  "steers": [{"at": "2026-11-30T09:05:00Z", "by": "ada", "note": "…"}],
 //!  "deadline": {"at": "2026-11-30T10:00:00Z", "remaining_s": 3120}}
 //! ```
 //!
@@ -19,12 +20,14 @@
 //! "result", "shortened"}`. `encoding` is `base64` where the input is no UTF-8, and `file`, with its length in `bytes`, where it is too large to be
 //! repeated here: it is in the file that TENURE_INPUT names; `input` is null where it was erased, `text` likewise; `deadline` is
 //! null where there is no ceiling; `gifts` is there where earlier runs gave work to agents (`spawned` and `key` where they are so);
-//! `notes_left_out`, `effects_left_out` and `gifts_left_out` are there only where older ones were left out. Fields may be added.
+//! `notes_left_out`, `effects_left_out`, `gifts_left_out` and `steers_left_out` are there only where older ones were left out, and
+//! `steers` only where a person redirected the job: the last goes before the others and before the input. The cause of a run
+//! that starts for it, `steered`, says `note`, `at` and `by` itself. Fields may be added.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
-use super::{Cause, EarlierEffect, EarlierGift, EarlierNote, Handover, RemainingDeadline};
+use super::{Cause, EarlierEffect, EarlierGift, EarlierNote, EarlierSteer, Handover, RemainingDeadline};
 use crate::{
     id::{JobId, Run},
     layover::VoidedBooking,
@@ -41,7 +44,7 @@ struct Form<'a> {
     job: JobId,
     run: Run,
     attempt: u32,
-    cause: &'a Cause,
+    cause: CauseForm<'a>,
     input: Option<Input<'a>>,
     notes: &'a [EarlierNote],
     #[serde(skip_serializing_if = "is_zero")]
@@ -57,7 +60,20 @@ struct Form<'a> {
     voided_booking: Option<&'a VoidedBooking>,
     #[serde(skip_serializing_if = "<[AwaitedResult]>::is_empty")]
     awaited: &'a [AwaitedResult],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    steers: &'a [EarlierSteer],
+    #[serde(skip_serializing_if = "is_zero")]
+    steers_left_out: usize,
     deadline: Option<RemainingDeadline>,
+}
+
+/// The cause, with what lies beside the record that it names.
+#[derive(Serialize)]
+struct CauseForm<'a> {
+    #[serde(flatten)]
+    cause: &'a Cause,
+    #[serde(flatten)]
+    steer: Option<&'a EarlierSteer>,
 }
 
 #[derive(Serialize)]
@@ -82,7 +98,7 @@ impl Handover {
             job: self.job,
             run: self.run,
             attempt: self.cause.attempt(),
-            cause: &self.cause,
+            cause: CauseForm { cause: &self.cause, steer: self.steer_of_cause() },
             input: encode_input(&self.input),
             notes: &self.notes,
             notes_left_out: self.notes_left_out,
@@ -92,8 +108,26 @@ impl Handover {
             gifts_left_out: self.gifts_left_out,
             voided_booking: self.voided.as_ref(),
             awaited: &self.awaited,
+            steers: &self.steers,
+            steers_left_out: self.steers_left_out,
             deadline: self.deadline,
         })
+    }
+}
+
+impl Handover {
+    /// What a person redirected the job with, where the run starts for that: nothing was left after it.
+    pub(crate) fn steer_of_cause(&self) -> Option<&EarlierSteer> {
+        match &self.cause {
+            Cause::Steered { .. } => self.steers.last(),
+            Cause::Dispatch
+            | Cause::Recovered { .. }
+            | Cause::Continued { .. }
+            | Cause::Resumed { .. }
+            | Cause::Woken { .. }
+            | Cause::Drained { .. }
+            | Cause::Unwinding { .. } => None,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     effect::{Disposition, EffectRecovery, Outcome},
     factory::{
         Journal, admitted, effect_attempt_ended, effect_attempted, effect_ended, effect_started, job_id,
-        note, run_started, second, start,
+        note, run_started, second, start, steered,
     },
     id::Seq,
     limits::{HANDOVER_EFFECTS_MAX_BYTES, HANDOVER_NOTES_MAX_BYTES, NOTE_MAX_BYTES},
@@ -192,4 +192,17 @@ fn the_latest_gifts_are_told_and_older_ones_are_counted() {
     assert_eq!((handover.gifts.len(), handover.gifts_left_out), (most, 3));
     let json: serde_json::Value = serde_json::from_slice(&handover.to_json().unwrap()).unwrap();
     assert_eq!((&json["gifts"][0]["key"], &json["gifts_left_out"]), (&"3".into(), &3.into()));
+}
+
+#[test]
+fn the_json_of_a_redirected_run_says_the_note_when_it_was_left_and_by_whom() {
+    let cause = Cause::Steered { previous: Some(Run(1)), steered: Seq(4), attempt: 1 };
+    let journal = Journal::of(job_id())
+        .write(0, 0, admitted("v1.2.0"))
+        .write(1, 1, vec![run_started(Cause::Dispatch), steered("use the release branch")])
+        .write(3, 2, vec![run_started(cause)]);
+    let deadline = Deadline::new(start(), Some(second(3_600)));
+    let handover = compose(&journal, journal.head().seq.0, &deadline).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&handover.to_json().unwrap()).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json).unwrap());
 }

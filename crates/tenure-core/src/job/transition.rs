@@ -129,7 +129,8 @@ const fn after_unwinding(state: State) -> Option<State> {
 /// Which verdicts a state admits. Only a run can succeed, at once or once the doubts that kept it from that are answered;
 /// only retention lets something expire; what waits can still meet
 /// its deadline; a settlement can find an interrupted job out of attempts, or in doubt; a cancel can find a doubt, or what
-/// it cannot undo, in whatever it is asked about; what was set aside is judged again once the doubt is answered.
+/// it cannot undo, in whatever it is asked about; a steer meets the limit that stands; what was set aside is judged again
+/// once the doubt is answered.
 const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
     let admitted = match state {
         State::Running => match outcome {
@@ -155,8 +156,12 @@ const fn after_conclusion(state: State, outcome: Outcome) -> Option<State> {
             Outcome::Succeeded | Outcome::Failed | Outcome::Withheld | Outcome::Expired => false,
         },
         State::Failed | State::Exhausted => match outcome {
-            Outcome::Quarantined | Outcome::Cancelled | Outcome::Abandoned | Outcome::Expired => true,
-            Outcome::Succeeded | Outcome::Failed | Outcome::Exhausted | Outcome::Withheld => false,
+            Outcome::Exhausted
+            | Outcome::Quarantined
+            | Outcome::Cancelled
+            | Outcome::Abandoned
+            | Outcome::Expired => true,
+            Outcome::Succeeded | Outcome::Failed | Outcome::Withheld => false,
         },
         State::Withheld => match outcome {
             Outcome::Quarantined | Outcome::Cancelled | Outcome::Abandoned => true,

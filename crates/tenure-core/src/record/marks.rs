@@ -35,6 +35,8 @@ impl RecordKind {
             | Self::SendRefused { .. }
             | Self::AbandonRequested { .. }
             | Self::LayoverBooked { .. }
+            | Self::Steered { .. }
+            | Self::RunHandedOver { .. }
             | Self::Suspended { .. }
             | Self::Woken { .. }
             | Self::ChildGone { .. }
@@ -97,6 +99,8 @@ impl RecordKind {
             | Self::BudgetReadmitted { .. }
             | Self::CancelRequested { .. }
             | Self::AbandonRequested { .. }
+            | Self::Steered { .. }
+            | Self::RunHandedOver { .. }
             | Self::OperatorActed { .. }
             | Self::JobConcluded { .. } => None,
         }
@@ -149,6 +153,8 @@ impl RecordKind {
             | Self::LimitRaised { .. }
             | Self::CancelRequested { .. }
             | Self::AbandonRequested { .. }
+            | Self::Steered { .. }
+            | Self::RunHandedOver { .. }
             | Self::OperatorActed { .. }
             | Self::JobConcluded { .. } => return None,
         };

@@ -79,6 +79,11 @@ fn every_kind() -> Vec<Draft> {
                 why: "go on".to_owned(),
             },
             RecordKind::CancelRequested { by: person(), why: "stop".to_owned() },
+            RecordKind::RunHandedOver {
+                of_epoch: Epoch(3),
+                because: HandOver::Drained,
+                restart: Some(Restart { attempt: 1, pays: Pays::Run, not_before: None }),
+            },
             RecordKind::OperatorActed {
                 verb: "recover".to_owned(),
                 by: person(),
@@ -90,6 +95,12 @@ fn every_kind() -> Vec<Draft> {
     );
     drafts.extend(kinds_about_effects());
     drafts.extend(kinds_about_quarantine());
+    let restart = Some(Restart { attempt: 1, pays: Pays::Hop, not_before: None });
+    drafts.push(Draft::with_value(salted("the other branch"), |note| RecordKind::Steered {
+        by: person(),
+        note,
+        restart,
+    }));
     drafts.push(Draft::with_value(salted("done"), |result| RecordKind::JobConcluded {
         outcome: State::Failed,
         reason: Some("execution".to_owned()),

@@ -113,6 +113,14 @@ fn settle_disowned(facts: &JobFacts, lease: &LeaseFacts, records: &[Record]) -> 
     if facts.unanswered_cancel().is_some() {
         return cancel(facts, epoch, vec![released]);
     }
+    // Its hop was paid for the grant that never became a run.
+    let cause = match facts.steered() {
+        Some(notice) => {
+            let (previous, attempt) = (cause.previous(), cause.attempt());
+            Cause::Steered { previous, steered: notice.seq, attempt }
+        }
+        None => cause,
+    };
     let state = job::apply(facts.state, Event::Readied)?;
     let job = JobChange { state: Some(state), ..JobChange::default() };
     let ready = ReadyChange::Insert { cause, not_before: pause_for(facts, GRANT_RELEASED_WAIT) };

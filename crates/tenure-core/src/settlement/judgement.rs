@@ -12,7 +12,7 @@ use crate::{
     id::Epoch,
     job::{self, Event, Outcome, State},
     plan::{Changes, Decision, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
-    record::{Draft, RecordKind},
+    record::{Draft, HandOver, RecordKind},
     recovery::{self, Child, Denial, Interruption, Pays, Restart},
     refusal::Refusal,
     settlement::{
@@ -22,6 +22,7 @@ use crate::{
         unwinding::{conclude_unwound, fail, give_up, judge_unwinding},
     },
     unwinding::Unwinding,
+    verb::Verb,
 };
 
 /// What becomes of a job whose run ended without a verdict.
@@ -48,7 +49,7 @@ pub enum Judgement {
     NotUnwound,
 }
 
-/// Judges an interruption: a standing abandon, a standing cancel (once the child is gone), the rule of recovery, the deadline, the hops, the
+/// Judges an interruption: a standing abandon, a standing cancel and a standing steer (once the child is gone), the rule of recovery, the deadline, the hops, the
 /// effects in doubt. `healthy` says that the child was well when its worker was lost, so that the restart is a loss and no
 /// attempt.
 #[must_use]
@@ -99,6 +100,10 @@ fn judge_run(facts: &JobFacts, interruption: &Interruption, child: Child, health
     if facts.cancel_requested.is_some() && child == Child::Gone {
         return Judgement::Cancelled;
     }
+    // A person said what comes next, so the policy is not asked.
+    if facts.steered().is_some() && child == Child::Gone {
+        return judge_hand_over(facts, Pays::Hop);
+    }
     let policy = &facts.recovery;
     let (pays, granted, most) = if healthy {
         (Pays::Loss, facts.losses, recovery::losses_allowed(policy))
@@ -119,6 +124,85 @@ fn judge_run(facts: &JobFacts, interruption: &Interruption, child: Child, health
     ask_admission(facts, pays).unwrap_or_else(restart)
 }
 
+/// The judgement of a run that was ended on purpose: another one goes on at once, unless a limit stands against it.
+fn judge_hand_over(facts: &JobFacts, pays: Pays) -> Judgement {
+    let restart = || Judgement::Restart(grant_restart(facts, pays, None));
+    ask_admission(facts, pays).unwrap_or_else(restart)
+}
+
+/// The plan of a run that was ended on purpose, whose child is gone; the drafts prove it. Effects that only a person can decide are not
+/// left to the next run.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub(super) fn hand_over(
+    facts: &JobFacts,
+    epoch: Epoch,
+    mut drafts: Vec<Draft>,
+    because: HandOver,
+) -> Result<Plan, Refusal> {
+    let pays = match because {
+        HandOver::Drained => Pays::Run,
+        HandOver::Steered => Pays::Hop,
+    };
+    let judgement = judge_hand_over(facts, pays);
+    let judgement = weigh_doubts(facts, &Interruption::LostContact, Child::Gone, judgement);
+    let granted = match &judgement {
+        Judgement::Restart(restart) => Some(*restart),
+        _ => None,
+    };
+    drafts.push(Draft::bare(RecordKind::RunHandedOver {
+        of_epoch: run_epoch(facts),
+        because,
+        restart: granted,
+    }));
+    let Some(restart) = granted else { return conclude_at_limit(facts, epoch, drafts, judgement) };
+    let cause = match because {
+        HandOver::Steered => steered_cause(facts, restart.attempt),
+        HandOver::Drained => unwinding_cause(facts, restart.attempt),
+    };
+    let cause = cause.unwrap_or(Cause::Drained { previous: facts.run, attempt: restart.attempt });
+    queue(facts, epoch, drafts, cause, restart, LeaseChange::Delete)
+}
+
+/// Where a person has redirected the job and its run has not answered.
+fn steered_cause(facts: &JobFacts, attempt: u32) -> Option<Cause> {
+    let steered = facts.steered()?.seq;
+    Some(Cause::Steered { previous: Some(facts.run), steered, attempt })
+}
+
+fn unwinding_cause(facts: &JobFacts, attempt: u32) -> Option<Cause> {
+    let unwinding = facts.unwinding.as_ref()?;
+    Some(Cause::Unwinding { instead_of: unwinding.state(), attempt })
+}
+
+/// The plan of a job without a run that a person redirects. `steered` makes the record from the restart that is granted; where a
+/// limit stands against one, the job meets it, and the note is told to whatever run comes after.
+///
+/// # Errors
+/// The job's state does not admit it.
+pub fn redirect(facts: &JobFacts, steered: impl FnOnce(Option<Restart>) -> Draft) -> Result<Plan, Refusal> {
+    let (epoch, at) = (facts.head_epoch, facts.head.seq.next());
+    let previous = Some(facts.run).filter(|run| run.0 > 0);
+    let pays = if previous.is_some() { Pays::Hop } else { Pays::Run };
+    let judgement = judge_hand_over(facts, pays);
+    let judgement = weigh_doubts(facts, &Interruption::LostContact, Child::Gone, judgement);
+    let Judgement::Restart(restart) = judgement else {
+        return conclude_at_limit(facts, epoch, vec![steered(None)], judgement);
+    };
+    let cause = Cause::Steered { previous, steered: at, attempt: restart.attempt };
+    let mut job = pay(facts, restart.pays);
+    let ready = if facts.state == State::Ready {
+        ReadyChange::Redirect { cause }
+    } else {
+        job.state = Some(job::apply(facts.state, Event::Asked(Verb::Steer))?);
+        (job.reason, job.detail) = (Some(String::new()), Some(String::new()));
+        ReadyChange::Insert { cause, not_before: None }
+    };
+    let changes = Changes { job: Some(job), lease: LeaseChange::Keep, ready, ..Changes::default() };
+    Ok(Plan { epoch, drafts: vec![steered(Some(restart))], changes })
+}
+
 /// The judgement of the limits that stand against another run now, where one does. A refusal that uses nothing up ends no
 /// job: it is ready, and waits.
 pub(super) fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
@@ -130,11 +214,13 @@ pub(super) fn ask_admission(facts: &JobFacts, pays: Pays) -> Option<Judgement> {
 /// What is asked before another run of a job. Undoing meets no ceiling.
 pub(crate) fn ask_for_run(facts: &JobFacts, pays: Pays) -> RunAdmission {
     let run = RunAdmission::at(facts.now, session_deadline(facts));
+    let hops_left = matches!(pays, Pays::Attempt | Pays::Hop).then_some(facts.hops_left);
     match facts.unwinding {
-        Some(_) => RunAdmission { hops_left: (pays == Pays::Attempt).then_some(facts.hops_left), ..run },
+        Some(_) => RunAdmission { hops_left, ..run },
         None => RunAdmission {
-            hops_left: (pays == Pays::Attempt).then_some(facts.hops_left),
-            budget_micros: Some(facts.budget_micros),
+            hops_left,
+            // What is moved was asked about its money when its attempt began.
+            budget_micros: (pays != Pays::Run).then_some(facts.budget_micros),
             runs: Some(facts.runs),
             ..run
         },
@@ -225,7 +311,12 @@ pub fn plan_denial(facts: &JobFacts) -> Result<Decision, Refusal> {
 /// A restart: the next attempt, after a pause that depends on the interruption and on how many restarts of its kind were
 /// granted before; without one at once. At most half of what remains of the deadline is spent on waiting.
 pub(super) fn grant_restart(facts: &JobFacts, pays: Pays, after: Option<(&Interruption, u32)>) -> Restart {
-    let attempt = facts.attempts.saturating_add(facts.losses).saturating_add(2);
+    // What is handed over on purpose is the same attempt.
+    let next = match pays {
+        Pays::Attempt | Pays::Loss | Pays::Nothing => 2,
+        Pays::Hop | Pays::Run => 1,
+    };
+    let attempt = facts.attempts.saturating_add(facts.losses).saturating_add(next);
     let not_before =
         after.and_then(|(interruption, granted)| pause_until(facts, interruption, granted, attempt));
     Restart { attempt, pays, not_before }
@@ -438,10 +529,9 @@ fn make_ready(
     lease: LeaseChange,
 ) -> Result<Plan, Refusal> {
     let attempt = restart.attempt;
-    let cause = match &facts.unwinding {
-        Some(unwinding) => Cause::Unwinding { instead_of: unwinding.state(), attempt },
-        None => Cause::Recovered { previous: facts.run, interruption: interruption.clone(), attempt },
-    };
+    let steered = || steered_cause(facts, attempt);
+    let recovered = || Cause::Recovered { previous: facts.run, interruption: interruption.clone(), attempt };
+    let cause = unwinding_cause(facts, attempt).or_else(steered).unwrap_or_else(recovered);
     queue(facts, epoch, drafts, cause, restart, lease)
 }
 
@@ -455,23 +545,32 @@ fn queue(
     lease: LeaseChange,
 ) -> Result<Plan, Refusal> {
     let state = job::apply(facts.state, Event::Readied)?;
-    let (attempts, losses, hops) = match restart.pays {
-        Pays::Attempt if facts.unwinding.is_some() => (1, 0, 0),
-        Pays::Attempt => (1, 0, 1),
-        Pays::Loss => (0, 1, 0),
-        Pays::Nothing => (1, 0, 0),
-    };
     let job = JobChange {
         state: Some(state),
         reason: Some(String::new()),
         detail: Some(String::new()),
+        ..pay(facts, restart.pays)
+    };
+    let ready = ReadyChange::Insert { cause, not_before: restart.not_before };
+    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready, ..Changes::default() } })
+}
+
+/// What a run that is granted draws on.
+fn pay(facts: &JobFacts, pays: Pays) -> JobChange {
+    let (attempts, losses, hops) = match pays {
+        Pays::Attempt if facts.unwinding.is_some() => (1, 0, 0),
+        Pays::Attempt => (1, 0, 1),
+        Pays::Loss => (0, 1, 0),
+        Pays::Hop => (0, 0, 1),
+        Pays::Run => (0, 0, 0),
+        Pays::Nothing => (1, 0, 0),
+    };
+    JobChange {
         attempts: Some(facts.attempts.saturating_add(attempts)),
         losses: Some(facts.losses.saturating_add(losses)),
         hops_left: Some(facts.hops_left.saturating_sub(hops)),
         ..JobChange::default()
-    };
-    let ready = ReadyChange::Insert { cause, not_before: restart.not_before };
-    Ok(Plan { epoch, drafts, changes: Changes { job: Some(job), lease, ready, ..Changes::default() } })
+    }
 }
 
 fn deny(

@@ -6,12 +6,12 @@ use crate::{
     job::State,
     plan::{Changes, JobChange, JobFacts, LeaseChange, Plan},
     principal::Principal,
-    record::{Draft, NewValue, RecordKind},
+    record::{Draft, HandOver, NewValue, RecordKind},
     recovery::{Child, GoneProof, Interruption},
     refusal::Refusal,
     settlement::{
         InsteadOf, abandon, cancel, carry_out, draft_conclusion, judge,
-        judgement::{conclude_at_limit, judge_deadline, judge_refusal},
+        judgement::{conclude_at_limit, hand_over, judge_deadline, judge_refusal},
         quarantine_doubts,
         unwinding::{fail, settle_unwinding},
         waiting::suspend,
@@ -38,6 +38,8 @@ pub enum RunEnd {
     },
     /// It was ended because a cancel stands.
     Cancel,
+    /// Its worker leaves, and asked it to end, or never started it.
+    Drained,
     /// It could not be started.
     NotStarted {
         /// Why, for a person.
@@ -186,10 +188,14 @@ fn settle_end(facts: &JobFacts, report: EndReport, by: Principal) -> Result<Plan
     if facts.cancel_requested.is_some() {
         return cancel(facts, epoch, vec![gone]);
     }
+    if facts.steered().is_some() {
+        return hand_over(facts, epoch, vec![gone], HandOver::Steered);
+    }
     if let Some(judgement) = judge_refusal(facts) {
         return conclude_at_limit(facts, epoch, vec![gone], judgement);
     }
     let (interruption, healthy) = match report.end {
+        RunEnd::Drained => return hand_over(facts, epoch, vec![gone], HandOver::Drained),
         RunEnd::ExitCode(0) if facts.doubts.is_empty() => return Ok(plan_success(report)),
         RunEnd::ExitCode(0) => {
             let mut drafts = vec![gone];
@@ -223,6 +229,7 @@ const fn proof_of(end: &RunEnd) -> GoneProof {
         | RunEnd::OwnTimeout { .. }
         | RunEnd::IdleTimeout { .. }
         | RunEnd::Cancel
+        | RunEnd::Drained
         | RunEnd::ContactLost
         | RunEnd::HandlerFailed { .. }
         | RunEnd::DeadlineReached
@@ -246,6 +253,7 @@ pub(super) fn find_final_failure(facts: &JobFacts, end: &RunEnd) -> Option<Strin
         | RunEnd::OwnTimeout { .. }
         | RunEnd::IdleTimeout { .. }
         | RunEnd::Cancel
+        | RunEnd::Drained
         | RunEnd::NotStarted { .. }
         | RunEnd::ContactLost
         | RunEnd::HandlerFailed { is_final: false, .. }
@@ -286,7 +294,9 @@ impl RunEnd {
             }
             Self::OwnTimeout { limit_ms } => Interruption::TimedOut { idle: false, limit_ms },
             Self::IdleTimeout { limit_ms } => Interruption::TimedOut { idle: true, limit_ms },
-            Self::Cancel | Self::ContactLost | Self::DeadlineReached => Interruption::LostContact,
+            Self::Cancel | Self::Drained | Self::ContactLost | Self::DeadlineReached => {
+                Interruption::LostContact
+            }
         }
     }
 }

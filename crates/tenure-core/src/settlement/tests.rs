@@ -66,7 +66,7 @@ fn cause(plan: &Plan) -> Option<(Cause, Option<jiff::Timestamp>)> {
     match plan.changes.ready.clone() {
         ReadyChange::Insert { cause, not_before } => Some((cause, not_before)),
         ReadyChange::Replace { cause } => Some((cause, None)),
-        ReadyChange::Keep | ReadyChange::Delete => None,
+        ReadyChange::Keep | ReadyChange::Redirect { .. } | ReadyChange::Delete => None,
     }
 }
 
@@ -86,6 +86,7 @@ fn every_end() -> Vec<RunEnd> {
         RunEnd::OwnTimeout { limit_ms: 900_000 },
         RunEnd::IdleTimeout { limit_ms: 1_500 },
         RunEnd::Cancel,
+        RunEnd::Drained,
         RunEnd::NotStarted { reason: "no such file: notes".to_owned() },
         RunEnd::ContactLost,
         RunEnd::HandlerFailed { error: "no such mailbox".to_owned(), is_final: false },
@@ -613,7 +614,7 @@ proptest! {
 
 #[test]
 fn an_abandon_goes_before_a_cancel_and_before_every_end_and_needs_no_proof_that_the_child_is_gone() {
-    let notice = crate::plan::AbandonNotice { seq: Seq(7), since: second(30) };
+    let notice = crate::plan::LeaseNotice { seq: Seq(7), since: second(30) };
     let lease = LeaseFacts { abandon: Some(notice), fencing: Fencing::None, term_closed: true, ..lease() };
     let asked = JobFacts { lease: Some(lease), cancel_requested: Some(Seq(6)), ..running() };
     for how in every_end() {

@@ -13,12 +13,12 @@ use crate::{
     job::{self, Event},
     limits::{UNWIND_ATTEMPTS, UNWIND_LOSSES},
     plan::{Changes, JobChange, JobFacts, LeaseChange, Plan, ReadyChange},
-    record::{Draft, RecordKind},
+    record::{Draft, HandOver, RecordKind},
     recovery::{self, Child, Denial, Interruption, Pays},
     refusal::Refusal,
     settlement::{
         carry_out, conclude_with, judge,
-        judgement::{Judgement, grant_restart},
+        judgement::{Judgement, grant_restart, hand_over},
         quarantine::{InsteadOf, Verdict, conclude_undoubted, quarantine_doubts, set_aside_not_unwound},
         run_end::RunEnd,
     },
@@ -122,6 +122,7 @@ pub(super) fn settle_unwinding(
         return cancel(facts, epoch, drafts);
     }
     let (interruption, healthy) = match end {
+        RunEnd::Drained => return hand_over(facts, epoch, drafts, HandOver::Drained),
         RunEnd::Unwound if is_undone(facts) => {
             return conclude_with(facts, epoch, drafts, Verdict::of(unwinding));
         }

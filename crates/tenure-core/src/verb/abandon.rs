@@ -2,17 +2,12 @@
 //! own epoch; where it does not answer in time, the job is sealed under the next epoch, and whatever is left of the run
 //! works for nobody.
 
-use std::time::Duration;
-
 use super::{Verb, ask, check_why, operator_acted};
 use crate::{
-    deadline::add,
     job::State,
-    limits::ABANDON_ANSWER_WAIT,
     plan::{Changes, Decision, JobFacts, LeaseChange, Plan},
     principal::Principal,
     record::{Draft, RecordKind},
-    recovery::Interruption,
     refusal::Refusal,
     settlement::{self, next_epoch},
 };
@@ -38,27 +33,6 @@ pub fn plan_abandon(facts: &JobFacts, by: Principal, why: &str) -> Result<Decisi
     settlement::abandon(facts, epoch, vec![acted]).map(Decision::Write)
 }
 
-/// Plans the end of a job that somebody gave up and whose run did not answer in time: the `stop-grace` that its child has,
-/// and [`ABANDON_ANSWER_WAIT`] on top. A job to which that does not apply is `Already`.
-///
-/// # Errors
-/// The job's state does not admit it.
-pub fn plan_unanswered_abandon(facts: &JobFacts, stop_grace: Duration) -> Result<Decision, Refusal> {
-    let Some((lease, notice)) = facts.lease.as_ref().and_then(|lease| Some((lease, lease.abandon?))) else {
-        return Ok(Decision::Already);
-    };
-    let until = add(notice.since, stop_grace.saturating_add(ABANDON_ANSWER_WAIT));
-    if !lease.live || facts.now < until {
-        return Ok(Decision::Already);
-    }
-    let interrupted = Draft::bare(RecordKind::RunInterrupted {
-        of_epoch: lease.run_epoch,
-        interruption: Interruption::LostContact,
-        restart: None,
-    });
-    settlement::abandon(facts, next_epoch(facts), vec![interrupted]).map(Decision::Write)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +40,7 @@ mod tests {
         effect::{EffectRecovery, EffectRef, Outcome, StepsToUndo},
         factory::{doubts, facts, lease, person, running, second, unaccounted},
         id::{Epoch, Seq},
-        plan::{AbandonNotice, LeaseFacts, ReadyChange},
+        plan::{LeaseFacts, LeaseNotice, ReadyChange},
         reason::Reason,
     };
 
@@ -79,7 +53,7 @@ mod tests {
     }
 
     fn asked() -> JobFacts {
-        let notice = AbandonNotice { seq: Seq(4), since: second(50) };
+        let notice = LeaseNotice { seq: Seq(4), since: second(50) };
         JobFacts { lease: Some(LeaseFacts { abandon: Some(notice), ..lease() }), ..running() }
     }
 
@@ -112,23 +86,6 @@ mod tests {
         assert_eq!((kinds(&plan), plan.epoch), (vec!["abandon_requested"], Epoch(1)));
         assert_eq!((plan.changes.lease, plan.changes.job), (LeaseChange::NoteAbandon, None));
         assert_eq!(abandon(&asked()), Decision::Already);
-    }
-
-    #[test]
-    fn a_run_that_does_not_answer_in_time_loses_the_job_to_the_next_epoch() {
-        let grace = Duration::from_secs(10);
-        assert_eq!(plan_unanswered_abandon(&asked(), grace), Ok(Decision::Already), "it has time left");
-        let late = JobFacts { now: second(50 + 10 + 15), ..asked() };
-        let Ok(Decision::Write(plan)) = plan_unanswered_abandon(&late, grace) else { panic!() };
-        assert_eq!(kinds(&plan), ["run_interrupted", "job_concluded"]);
-        assert_eq!((plan.epoch, plan.changes.lease), (Epoch(2), LeaseChange::Delete));
-        assert_eq!(plan.changes.job.unwrap().state, Some(State::Abandoned));
-        for other in [running(), facts(State::Ready)] {
-            assert_eq!(
-                plan_unanswered_abandon(&JobFacts { now: second(600), ..other }, grace),
-                Ok(Decision::Already)
-            );
-        }
     }
 
     #[test]

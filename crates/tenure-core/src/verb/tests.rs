@@ -166,7 +166,7 @@ fn confirm_gone_of_a_job_that_is_set_aside_accounts_for_the_child_and_changes_no
 
 #[test]
 fn a_cancel_after_an_abandon_writes_nothing() {
-    let notice = crate::plan::AbandonNotice { seq: Seq(4), since: second(30) };
+    let notice = crate::plan::LeaseNotice { seq: Seq(4), since: second(30) };
     let lease = crate::plan::LeaseFacts { abandon: Some(notice), ..crate::factory::lease() };
     let asked = JobFacts { lease: Some(lease), ..running() };
     assert_eq!(plan_cancel(&asked, person(), "stop"), Ok(Decision::Already));

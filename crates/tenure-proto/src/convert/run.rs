@@ -65,7 +65,8 @@ pub fn write_run_end(end: &RunEnd) -> v1::RunEnd {
         RunEnd::IdleTimeout { limit_ms } => How::IdleTimeout(v1::IdleTimeout { limit: limit(limit_ms) }),
         RunEnd::Cancel => How::Cancel(v1::CancelObserved {}),
         RunEnd::NotStarted { reason } => How::NotStarted(v1::NotStarted { reason: reason.clone() }),
-        RunEnd::ContactLost => How::ContactLost(v1::ContactLost {}),
+        RunEnd::ContactLost => How::ContactLost(v1::ContactLost { drained: false }),
+        RunEnd::Drained => How::ContactLost(v1::ContactLost { drained: true }),
         RunEnd::HandlerFailed { error, is_final } => {
             How::HandlerFailed(v1::HandlerFailed { error: error.clone(), is_final: *is_final })
         }
@@ -96,7 +97,8 @@ pub fn read_run_end(given: Option<v1::RunEnd>) -> Result<RunEnd, InvalidField> {
         }
         How::Cancel(v1::CancelObserved {}) => Ok(RunEnd::Cancel),
         How::NotStarted(v1::NotStarted { reason }) => Ok(RunEnd::NotStarted { reason }),
-        How::ContactLost(v1::ContactLost {}) => Ok(RunEnd::ContactLost),
+        How::ContactLost(v1::ContactLost { drained: false }) => Ok(RunEnd::ContactLost),
+        How::ContactLost(v1::ContactLost { drained: true }) => Ok(RunEnd::Drained),
         How::HandlerFailed(v1::HandlerFailed { error, is_final }) => {
             Ok(RunEnd::HandlerFailed { error, is_final })
         }
@@ -130,6 +132,7 @@ mod tests {
             RunEnd::Cancel,
             RunEnd::NotStarted { reason: "no user agents".into() },
             RunEnd::ContactLost,
+            RunEnd::Drained,
             RunEnd::HandlerFailed { error: "no such mailbox".into(), is_final: true },
             RunEnd::DeadlineReached,
             RunEnd::Waiting(Wait {

@@ -46,6 +46,8 @@ SELECT
     NULL::bigint AS "abandon_seq?",
     NULL::timestamptz AS "abandoned_at?: _",
     NULL::jsonb AS "refused?",
+    NULL::bigint AS "steer_seq?",
+    NULL::timestamptz AS "steered_at?: _",
     f.not_before AS "not_before?: _",
     NULL::text AS submitted_by,
     NULL::jsonb AS "halts?",

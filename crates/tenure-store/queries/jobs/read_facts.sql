@@ -52,6 +52,8 @@ SELECT
     l.abandon_seq AS "abandon_seq?",
     l.abandoned_at AS "abandoned_at?: _",
     l.refused AS "refused?",
+    l.steer_seq AS "steer_seq?",
+    l.steered_at AS "steered_at?: _",
     f.not_before AS "not_before?: _",
     w.submitted_by,
     -- One that this release does not know matches everything, and cannot be read: nothing goes on past it.
@@ -106,7 +108,10 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS s
 LEFT JOIN LATERAL (
-    SELECT r.abandon_seq, r.abandoned_at, r.refused FROM leases AS r WHERE r.tenant = a.tenant AND r.job = a.job LIMIT 1
+    SELECT r.abandon_seq, r.abandoned_at, r.steer_seq, r.steered_at, r.refused
+    FROM leases AS r
+    WHERE r.tenant = a.tenant AND r.job = a.job
+    LIMIT 1
 ) AS l ON true
 LEFT JOIN LATERAL (
     SELECT

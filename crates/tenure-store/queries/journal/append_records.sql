@@ -48,7 +48,7 @@ unqueued AS MATERIALIZED (
     SELECT r.tenant, r.job
     FROM ready AS r
     JOIN asked AS a ON a.tenant = r.tenant AND a.job = r.job
-    WHERE a.ready_change IN (2, 3)
+    WHERE a.ready_change IN (2, 3, 4)
     ORDER BY r.tenant, r.job
     FOR UPDATE OF r
 ),
@@ -177,7 +177,7 @@ admitted AS MATERIALIZED (
     FROM asked AS a
     WHERE a.generation = (SELECT p.generation FROM present AS p)
         -- Ready rows are deleted or changed only where they were there to be locked.
-        AND (a.ready_change NOT IN (2, 3) OR (a.tenant, a.job) IN (SELECT u.tenant, u.job FROM unqueued AS u))
+        AND (a.ready_change NOT IN (2, 3, 4) OR (a.tenant, a.job) IN (SELECT u.tenant, u.job FROM unqueued AS u))
         AND CASE a.guard
             WHEN 0 THEN (
                 SELECT l.epoch FROM leases AS l
@@ -362,6 +362,13 @@ refused AS (
     FROM taken AS t
     WHERE t.lease_change = 4 AND l.tenant = t.tenant AND l.job = t.job
 ),
+-- Of several notes the last is remembered, and its run is asked since the first. It is the only record of its append, too.
+redirected AS (
+    UPDATE leases AS l
+    SET steer_seq = t.head_seq + 1, steered_at = coalesce(l.steered_at, statement_timestamp())
+    FROM taken AS t
+    WHERE t.lease_change = 5 AND l.tenant = t.tenant AND l.job = t.job
+),
 dequeued AS (
     DELETE FROM ready AS r
     USING taken AS t
@@ -427,6 +434,13 @@ unwaited AS (
     DELETE FROM waits AS w
     USING taken AS t
     WHERE t.state IS NOT NULL AND t.state <> 'suspended' AND w.tenant = t.tenant AND w.job = t.job
+),
+-- In its place, and not before its instant.
+recaused AS (
+    UPDATE ready AS r
+    SET cause = t.cause
+    FROM taken AS t
+    WHERE t.ready_change = 4 AND r.tenant = t.tenant AND r.job = t.job
 ),
 changed AS (
     UPDATE jobs AS j

@@ -28,14 +28,20 @@ WITH renewed AS (
 ),
 standing AS (
     SELECT
-        l.tenant, l.job, l.run_epoch, l.run, l.generation, coalesce(l.abandon_seq, j.cancel_seq) AS notice,
-        -- After an abandon no cancel is written.
-        CASE WHEN l.abandon_seq IS NULL THEN 'cancel_requested' ELSE 'abandon_requested' END AS kind
+        l.tenant, l.job, l.run_epoch, l.run, l.generation,
+        -- After an abandon nothing is written, and after a cancel no steer.
+        coalesce(l.abandon_seq, j.cancel_seq, l.steer_seq) AS notice,
+        CASE
+            WHEN l.abandon_seq IS NOT NULL THEN 'abandon_requested'
+            WHEN j.cancel_seq IS NOT NULL THEN 'cancel_requested'
+            ELSE 'steered'
+        END AS kind
     FROM leases AS l
     JOIN jobs AS j ON j.tenant = l.tenant AND j.job = l.job
     WHERE l.worker = $1 AND l.term = $2 AND l.released_at IS NULL
         AND (
             l.abandon_seq IS NOT NULL
+            OR l.steer_seq IS NOT NULL
             -- A run that undoes because of the cancel is what was asked for.
             OR (j.cancel_seq IS NOT NULL AND j.unwinding ->> 'instead_of' IS DISTINCT FROM 'cancelled')
         )

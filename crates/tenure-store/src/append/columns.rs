@@ -117,16 +117,22 @@ impl<'a> JobColumns<'a> {
             LeaseChange::Delete => 2,
             LeaseChange::NoteAbandon => 3,
             LeaseChange::NoteRefusal(_) => 4,
+            LeaseChange::NoteSteer => 5,
         });
         self.limit_change.push(match last.changes.lease {
             LeaseChange::NoteRefusal(refused) => Some(serde_json::json!(refused)),
-            LeaseChange::Keep | LeaseChange::Release | LeaseChange::Delete | LeaseChange::NoteAbandon => None,
+            LeaseChange::Keep
+            | LeaseChange::Release
+            | LeaseChange::Delete
+            | LeaseChange::NoteAbandon
+            | LeaseChange::NoteSteer => None,
         });
         let (change, cause, not_before) = match &last.changes.ready {
             ReadyChange::Keep => (0, None, None),
             ReadyChange::Insert { cause, not_before } => (1, Some(serde_json::json!(cause)), *not_before),
             ReadyChange::Delete => (2, None, None),
             ReadyChange::Replace { cause } => (3, Some(serde_json::json!(cause)), None),
+            ReadyChange::Redirect { cause } => (4, Some(serde_json::json!(cause)), None),
         };
         self.ready_change.push(change);
         self.cause.push(cause);

@@ -283,7 +283,9 @@ impl Replay<'_> {
         let mut changes = Changes::default();
         let mut job = JobChange::default();
         match &record.kind {
-            RecordKind::RunInterrupted { restart: Some(restart), .. } => self.count(restart.pays, &mut job),
+            RecordKind::RunInterrupted { restart: Some(restart), .. }
+            | RecordKind::RunHandedOver { restart: Some(restart), .. }
+            | RecordKind::Steered { restart: Some(restart), .. } => self.count(restart.pays, &mut job),
             kind @ RecordKind::UnwindStarted { .. } => {
                 self.unwinding = Unwinding::begun_by(kind);
                 (self.attempts, self.losses) = (0, 0);
@@ -343,6 +345,8 @@ impl Replay<'_> {
             Pays::Attempt if self.unwinding.is_some() => (1, 0, 0),
             Pays::Attempt => (1, 0, 1),
             Pays::Loss => (0, 1, 0),
+            Pays::Hop => (0, 0, 1),
+            Pays::Run => (0, 0, 0),
             Pays::Nothing => (1, 0, 0),
         };
         self.attempts += attempts;

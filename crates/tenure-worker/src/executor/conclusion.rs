@@ -66,16 +66,14 @@ impl Conclusion {
         }
     }
 
-    /// A child that was not started any more, because its worker could not answer for it: that says nothing against the
-    /// agent, and costs no attempt.
-    pub(super) fn given_up() -> Self {
-        Self {
-            end: RunEnd::ContactLost,
-            result: None,
-            output_truncated: false,
-            unasked: UnaskedKeys::default(),
-            booking: None,
-        }
+    /// A child that was not started any more, because its worker leaves or could not answer for it: that says nothing against
+    /// the agent, and costs no attempt.
+    pub(super) fn given_up(asked: Asked) -> Self {
+        let end = match asked {
+            Asked::Drain => RunEnd::Drained,
+            Asked::Notice | Asked::Wait | Asked::LocalDeadline | Asked::Fenced => RunEnd::ContactLost,
+        };
+        Self { end, result: None, output_truncated: false, unasked: UnaskedKeys::default(), booking: None }
     }
 }
 
@@ -120,9 +118,8 @@ fn judge_end(end: &ProcessEnd, asked: Option<Asked>, wait: Option<&Wait>) -> Run
     }
     match (end, asked) {
         (ProcessEnd::NotStarted { reason }, _) => RunEnd::NotStarted { reason: reason.clone() },
-        (_, Some(Asked::Drain | Asked::LocalDeadline | Asked::Fenced)) | (ProcessEnd::ContactLost, _) => {
-            RunEnd::ContactLost
-        }
+        (_, Some(Asked::LocalDeadline | Asked::Fenced)) | (ProcessEnd::ContactLost, _) => RunEnd::ContactLost,
+        (_, Some(Asked::Drain)) => RunEnd::Drained,
         (ProcessEnd::ExitCode(code), _) => RunEnd::ExitCode(*code),
         (ProcessEnd::Signal(signal), _) => RunEnd::Signal(*signal),
         (ProcessEnd::OwnTimeout { limit }, _) => RunEnd::OwnTimeout { limit_ms: milliseconds(*limit) },
@@ -137,7 +134,7 @@ async fn take_result(execution: &Execution, prepared: &PreparedRun) -> (RunEnd, 
         Ok(Some(StagedResult::Small(bytes))) => Ok(RunResult::Bytes(bytes)),
         Ok(Some(StagedResult::Large { staged, bytes })) => {
             match hand_unless_void(execution, &staged.path(), bytes).await {
-                // A cancel goes before what was returned, and so does another holder.
+                // A notice goes before what was returned, and so does another holder.
                 None => return (RunEnd::ExitCode(0), None),
                 Some(handed) => handed.map(RunResult::Blob),
             }
@@ -162,9 +159,7 @@ pub(super) async fn hand_unless_void(
     bytes: u64,
 ) -> Option<Result<ValueRef, String>> {
     let mut orders = execution.orders.clone();
-    let is_void = |orders: &Orders| {
-        orders.fenced.is_some() || orders.notice.as_ref().is_some_and(StandingNotice::is_cancel)
-    };
+    let is_void = |orders: &Orders| orders.fenced.is_some() || orders.notice.is_some();
     tokio::select! {
         handed = hand_result(&execution.context, &execution.grant, path, bytes) => Some(handed),
         Ok(_) = orders.wait_for(is_void) => None,
@@ -248,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_run_that_undoes_is_no_success_and_names_what_failed() {
-        let ended = |end| Conclusion { end, ..Conclusion::given_up() };
+        let ended = |end| Conclusion { end, ..Conclusion::given_up(Asked::LocalDeadline) };
         let undo = |end, failed| ended(end).in_phase(Phase::Compensating, failed).end;
         let (key, error) = ("undo:mail".parse().unwrap(), "no route".to_owned());
         let failed = FailedUndo { key, error };
@@ -264,9 +259,11 @@ mod tests {
     fn after_an_ask_no_exit_code_is_a_verdict() {
         let exited = ProcessEnd::ExitCode(0);
         assert_eq!(judge_end(&exited, None, None), RunEnd::ExitCode(0));
-        for asked in [Asked::Drain, Asked::LocalDeadline, Asked::Fenced] {
+        for asked in [Asked::LocalDeadline, Asked::Fenced] {
             assert_eq!(judge_end(&exited, Some(asked), None), RunEnd::ContactLost, "{asked:?}");
         }
+        assert_eq!(judge_end(&exited, Some(Asked::Drain)), RunEnd::Drained);
+        assert_eq!(Conclusion::given_up(Asked::Drain).end, RunEnd::Drained, "it was not started any more");
     }
 
     #[test]

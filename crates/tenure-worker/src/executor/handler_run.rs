@@ -55,7 +55,9 @@ pub(super) async fn carry_out_handler(execution: &Execution, handlers: &Handlers
     };
     let told = match planned {
         Ok((plan, input)) => run_handler(execution, plan, input, guard).await,
-        Err(InputMissing::Asked(asked)) => finish_run(execution, Conclusion::given_up(), Some(asked)).await,
+        Err(InputMissing::Asked(asked)) => {
+            finish_run(execution, Conclusion::given_up(asked), Some(asked)).await
+        }
         Err(InputMissing::Because(reason)) => {
             warn!(%reason, "the run cannot start");
             finish_run(execution, Conclusion::not_started(reason), None).await
@@ -122,7 +124,7 @@ async fn run_handler(
         info!(?asked, "the run ends before its handler was called");
         guard.release(&name);
         voice.end().await;
-        return finish_run(execution, Conclusion::given_up(), Some(asked)).await;
+        return finish_run(execution, Conclusion::given_up(asked), Some(asked)).await;
     }
     let context = RunContext::new(
         standing,
@@ -179,7 +181,8 @@ async fn conclude_handler(
 fn judge_handler(supervised: SupervisedHandler) -> (RunEnd, Option<Bytes>) {
     let SupervisedHandler { outcome, asked, timed_out } = supervised;
     let end = match (asked, timed_out, outcome) {
-        (Some(Asked::Drain | Asked::LocalDeadline | Asked::Fenced), ..) => RunEnd::ContactLost,
+        (Some(Asked::Drain), ..) => RunEnd::Drained,
+        (Some(Asked::LocalDeadline | Asked::Fenced), ..) => RunEnd::ContactLost,
         (_, Some(limit), _) => RunEnd::OwnTimeout { limit_ms: tenure_core::deadline::duration_ms(limit) },
         (_, _, HandlerOutcome::Returned(Ok(output))) => return judge_output(output),
         (_, _, HandlerOutcome::Returned(Err(error))) => judge_error(error),
@@ -260,9 +263,10 @@ mod tests {
     #[test]
     fn after_an_ask_no_output_is_a_verdict() {
         assert_eq!(judge(returned(), None, None), RunEnd::ExitCode(0));
-        for asked in [Asked::Drain, Asked::LocalDeadline, Asked::Fenced] {
+        for asked in [Asked::LocalDeadline, Asked::Fenced] {
             assert_eq!(judge(returned(), Some(asked), None), RunEnd::ContactLost, "{asked:?}");
         }
+        assert_eq!(judge(returned(), Some(Asked::Drain), None), RunEnd::Drained);
         let limit = Some(Duration::from_millis(1_500));
         assert_eq!(judge(returned(), None, limit), RunEnd::OwnTimeout { limit_ms: 1_500 });
     }

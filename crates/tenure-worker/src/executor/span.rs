@@ -62,6 +62,7 @@ fn describe_end(end: &RunEnd) -> (&'static str, Option<String>) {
             ("idle_timeout", Some(format!("it was silent for {limit_ms} ms")))
         }
         RunEnd::Cancel => ("cancel", Some("it was cancelled".to_owned())),
+        RunEnd::Drained => ("drained", Some("its worker left".to_owned())),
         RunEnd::NotStarted { reason } => ("not_started", Some(reason.clone())),
         RunEnd::HandlerFailed { error, .. } => ("handler_failed", Some(error.clone())),
         RunEnd::DeadlineReached => ("deadline", Some("the session's deadline is reached".to_owned())),
@@ -90,6 +91,7 @@ mod tests {
             RunEnd::OwnTimeout { limit_ms: 1 },
             RunEnd::IdleTimeout { limit_ms: 1 },
             RunEnd::Cancel,
+            RunEnd::Drained,
             RunEnd::NotStarted { reason },
             RunEnd::HandlerFailed { error, is_final: false },
             RunEnd::DeadlineReached,

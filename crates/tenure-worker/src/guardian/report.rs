@@ -218,7 +218,9 @@ fn describe_end(end: &ChildEnd, cause: &EndCause) -> (How, bool) {
         (_, EndCause::IdleTimeout { limit_ms }) => {
             (How::IdleTimeout(IdleTimeout { limit: limit(*limit_ms) }), false)
         }
-        (_, EndCause::Asked | EndCause::ContactLost) => (How::ContactLost(ContactLost {}), true),
+        (_, EndCause::Asked | EndCause::ContactLost) => {
+            (How::ContactLost(ContactLost { drained: false }), true)
+        }
         (ChildEnd::Exited { code }, EndCause::Itself) => (How::ExitCode(*code), false),
         (ChildEnd::Signalled { signal }, EndCause::Itself) => (How::Signal(*signal), false),
     }
@@ -282,7 +284,10 @@ mod tests {
     fn a_child_that_was_ended_for_its_worker_lost_contact_whatever_it_exited_with() {
         let exited = ChildEnd::Exited { code: 0 };
         for cause in [EndCause::Asked, EndCause::ContactLost] {
-            assert_eq!(describe_end(&exited, &cause), (How::ContactLost(ContactLost {}), true));
+            assert_eq!(
+                describe_end(&exited, &cause),
+                (How::ContactLost(ContactLost { drained: false }), true)
+            );
         }
     }
 

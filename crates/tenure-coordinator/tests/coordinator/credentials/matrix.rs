@@ -159,6 +159,7 @@ const ROWS: [Row; 43] = [
     row("tenure.v1.HaltService/ListHalts", Bearer(Read), nothing, Given, Given),
     row("tenure.v1.JobService/GetSession", Bearer(Read), get_session, Given, UNKNOWN_JOB),
     row("tenure.v1.JobService/RaiseLimit", Bearer(Operate), raise_limit, Given, UNKNOWN_JOB),
+    row("tenure.v1.JobService/SteerJob", Bearer(Operate), steer_job, Given, UNKNOWN_JOB),
     // The declaration becomes the caller's own; nothing of another tenant's is touched.
     row("tenure.v1.AgentService/ApplyAgents", Bearer(Administer), apply_agents, Given, Given),
     row("tenure.v1.AgentService/ListAgents", Bearer(Read), nothing, Given, Given),
@@ -316,6 +317,10 @@ fn get_session(things: &Things) -> Vec<u8> {
 fn raise_limit(things: &Things) -> Vec<u8> {
     let (target, limit) = (things.job.clone(), "runs".into());
     v1::RaiseLimitRequest { target, limit, value: "80".into(), why: "to go on".into() }.encode_to_vec()
+}
+
+fn steer_job(things: &Things) -> Vec<u8> {
+    v1::SteerJobRequest { job: things.job.clone(), note: "the other branch".into() }.encode_to_vec()
 }
 
 fn apply_agents(_: &Things) -> Vec<u8> {

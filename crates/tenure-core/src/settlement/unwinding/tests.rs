@@ -46,7 +46,7 @@ fn detail(plan: &Plan) -> String {
 fn cause(plan: &Plan) -> Option<Cause> {
     match plan.changes.ready.clone() {
         ReadyChange::Insert { cause, .. } | ReadyChange::Replace { cause } => Some(cause),
-        ReadyChange::Keep | ReadyChange::Delete => None,
+        ReadyChange::Keep | ReadyChange::Redirect { .. } | ReadyChange::Delete => None,
     }
 }
 
