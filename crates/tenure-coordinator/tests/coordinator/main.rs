@@ -13,6 +13,7 @@ mod layovers;
 mod waits;
 mod worker;
 
+mod steering;
 mod submission;
 
 mod handlers;

@@ -1,0 +1,54 @@
+//! Workers that leave in an orderly way: what runs on them is moved, and nothing is held against it.
+
+use std::{collections::BTreeSet, fs};
+
+use uuid::Uuid;
+
+use crate::fixture::Fleet;
+
+/// As long as the drain grace, so that a drain asks at once.
+const AGENTS: &str = r#"
+[agents.walker]
+stop-grace = "25s"
+script = '''
+trap '' TERM
+tenure effect done -- sh -c 'echo "$0" >> SHARED/done' "$TENURE_JOB"
+tenure note "run $TENURE_RUN got here"
+trap - TERM
+sleep 2
+sleep 2
+'''
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_rolling_restarts_lose_nothing_and_use_nothing_up() {
+    let slots: &[&str] = &["--slots", "4"];
+    let mut fleet = Fleet::start(AGENTS, &[("w0", slots), ("w1", slots), ("w2", slots)]).await;
+    let jobs: Vec<Uuid> = (0..12).map(|_| fleet.submit("walker", "")).collect();
+    for round in 0..10 {
+        let name = format!("w{}", round % 3);
+        fleet.cluster.stop_worker(&name).await.unwrap();
+        fleet.cluster.start_worker(&name, slots).unwrap();
+    }
+    for job in &jobs {
+        fleet.wait_for_state(*job, "succeeded").await;
+    }
+    let used: Vec<(i32, i32, i32)> = sqlx::query_as("SELECT attempts, losses, hops_left FROM jobs")
+        .fetch_all(&fleet.cluster.database)
+        .await
+        .unwrap();
+    assert_eq!(used, vec![(0, 0, 8); jobs.len()]);
+    let mut moved = 0;
+    for job in &jobs {
+        let kinds = fleet.kinds(*job).await;
+        let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
+        assert_eq!((count("run_interrupted"), count("effect_started")), (0, 1), "{kinds:?}");
+        moved += count("run_handed_over");
+        fleet.cluster.run(&["verify", &job.to_string()]).unwrap();
+    }
+    assert!(moved > 0, "no restart met a run");
+    let done = fs::read_to_string(fleet.shared().join("done")).unwrap();
+    let wanted: BTreeSet<String> = jobs.iter().map(Uuid::to_string).collect();
+    assert_eq!(done.lines().count(), jobs.len(), "each once");
+    assert_eq!(done.lines().map(str::to_owned).collect::<BTreeSet<_>>(), wanted);
+}
