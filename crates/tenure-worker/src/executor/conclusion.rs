@@ -262,7 +262,7 @@ mod tests {
         for asked in [Asked::LocalDeadline, Asked::Fenced] {
             assert_eq!(judge_end(&exited, Some(asked), None), RunEnd::ContactLost, "{asked:?}");
         }
-        assert_eq!(judge_end(&exited, Some(Asked::Drain)), RunEnd::Drained);
+        assert_eq!(judge_end(&exited, Some(Asked::Drain), None), RunEnd::Drained);
         assert_eq!(Conclusion::given_up(Asked::Drain).end, RunEnd::Drained, "it was not started any more");
     }
 
