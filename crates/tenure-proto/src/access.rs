@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 43] = [
+pub const METHODS: [(&str, Access); 44] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),

@@ -356,6 +356,20 @@ impl service::JobService for Service {
         Err(Status::unimplemented("not in this script"))
     }
 
+    async fn get_session(
+        &self,
+        _request: Request<v1::GetSessionRequest>,
+    ) -> Result<Response<v1::GetSessionResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn raise_limit(
+        &self,
+        _request: Request<v1::RaiseLimitRequest>,
+    ) -> Result<Response<v1::RaiseLimitResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
     async fn steer_job(
         &self,
         _request: Request<v1::SteerJobRequest>,
