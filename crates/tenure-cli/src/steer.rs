@@ -12,9 +12,10 @@ use crate::{
 
 /// Redirect jobs: the run is ended, and one starts with a note that goes before the original request
 #[derive(Debug, Args)]
+#[command(override_usage = "tenure steer [OPTIONS] [JOB]... <NOTE|@FILE|->")]
 pub(crate) struct SteerArgs {
     /// The jobs, and last the note: a text, @FILE, or - for stdin. At most 16 KiB.
-    #[arg(value_name = "JOB]... <NOTE|@FILE|-", required = true, num_args = 1.., allow_hyphen_values = false)]
+    #[arg(value_name = "JOB NOTE", required = true, num_args = 1..)]
     words: Vec<String>,
     #[command(flatten)]
     set: JobSet,

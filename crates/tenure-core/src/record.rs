@@ -5,12 +5,18 @@
 
 mod balance;
 mod changed;
+mod erased;
+mod hand_over;
 mod marks;
+mod notice;
 mod seal;
 mod value;
 
 pub use balance::BalanceMark;
 pub use changed::{ChangedDeclaration, HeldTo};
+pub use erased::ErasedPart;
+pub use hand_over::HandOver;
+pub use notice::{ABANDON_REQUESTED, CANCEL_REQUESTED, NOTICE_KINDS, STEERED};
 pub use seal::{Header, SealError, SealedRecord, seal_records};
 pub use value::{KeptValue, NewValue, SaltedValue, ValueRef};
 
@@ -53,37 +59,6 @@ pub enum GroupOutcome {
     Committed,
     /// One did not: what was done is reversed, and what was put off is never performed.
     Reversed,
-}
-
-/// Which of a job's values are erased together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErasedPart {
-    /// What it was given.
-    Input,
-    /// Everything that its runs wrote: captured output, notes, steps, effects, results.
-    Output,
-}
-
-impl ErasedPart {
-    /// The word, as typed and stored.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Input => "input",
-            Self::Output => "output",
-        }
-    }
-}
-
-/// Why a run was ended on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HandOver {
-    /// Its worker leaves.
-    Drained,
-    /// A person redirected the job.
-    Steered,
 }
 
 /// The deadline that a submission asked for; the session's row holds the instant that came of it.
@@ -539,15 +514,6 @@ impl RecordKind {
         }
     }
 }
-
-/// The kind of a notice that cancels.
-pub const CANCEL_REQUESTED: &str = "cancel_requested";
-/// The kind of a notice that gives a job up.
-pub const ABANDON_REQUESTED: &str = "abandon_requested";
-/// The kind of a notice that redirects a job.
-pub const STEERED: &str = "steered";
-/// The kinds that ask something of a living run and fence nobody.
-pub const NOTICE_KINDS: &[&str] = &[ABANDON_REQUESTED, CANCEL_REQUESTED, STEERED];
 
 /// A record as it is read: the bytes that were hashed, parsed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

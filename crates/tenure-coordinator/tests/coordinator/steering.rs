@@ -90,6 +90,7 @@ async fn a_run_that_does_not_answer_a_steer_is_fenced_and_the_note_waits_until_i
     let late = worker.end(&grant, 2, How::ExitCode(0)).await;
     assert!(matches!(late, v1::appended::Outcome::Fenced(_)), "{late:?}");
     fleet.workers().report_gone(gone(&grant)).await.unwrap();
+    worker.want(1).await;
     let next = worker.hear_grant().await;
     assert_eq!(cause(&next)["note"], "the other branch");
 }

@@ -139,13 +139,13 @@ impl RecordKind {
             | Self::LayoverBooked { .. }
             | Self::Suspended { .. }
             | Self::Woken { .. }
-            | Self::Sent(_)
-            | Self::Spawned(_)
-            | Self::SendRefused { .. }
             | Self::ChildGone { .. }
             | Self::RunInterrupted { .. }
             | Self::RecoveryDenied { .. }
             | Self::GrantReleased { .. }
+            | Self::Sent(_)
+            | Self::Spawned(_)
+            | Self::SendRefused { .. }
             | Self::DeadlineDenied { .. }
             | Self::Spent { .. }
             | Self::BudgetRefused { .. }
