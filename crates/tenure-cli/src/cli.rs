@@ -5,9 +5,9 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
     abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
-    dev, effect, effects, erase, failure::Failure, halt, in_run, init, job, jobs, journal, memory, migrate,
-    output, ping, reconcile, recover, reopen, replay, resume, session, steer, submit, token, verify, worker,
-    workers,
+    dev, effect, effects, erase, explain, failure::Failure, halt, in_run, init, job, jobs, journal, memory,
+    migrate, output, ping, reconcile, recover, reopen, replay, resume, session, steer, submit, token, verify,
+    worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -76,6 +76,7 @@ pub(crate) enum Verb {
     Journal(journal::JournalArgs),
     Output(output::OutputArgs),
     Effects(effects::EffectsArgs),
+    Explain(explain::ExplainArgs),
     Result(output::ResultArgs),
     Session(session::SessionArgs),
     Verify(verify::VerifyArgs),
@@ -114,8 +115,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Work",
         &[
-            "submit", "jobs", "job", "watch", "journal", "output", "effects", "result", "session", "verify",
-            "replay", "cancel",
+            "submit", "jobs", "job", "watch", "journal", "output", "effects", "explain", "result", "session",
+            "verify", "replay", "cancel",
         ],
     ),
     (
@@ -185,6 +186,7 @@ impl Verb {
             Self::Watch(args) => context.wait_for(journal::watch_job(context, args)),
             Self::Journal(args) => context.wait_for(journal::list_records(context, args)),
             Self::Output(args) => context.wait_for(output::read_output(context, args)),
+            Self::Explain(args) => context.wait_for(explain::explain_job(context, args)),
             Self::Effects(args) => context.wait_for(effects::list_effects(context, args)),
             Self::Result(args) => context.wait_for(output::read_result(context, args)),
             Self::Replay(args) => context.wait_for(replay::replay_job(context, args)),

@@ -33,6 +33,7 @@ mod token;
 mod worker;
 
 mod effects;
+mod explain;
 mod job;
 mod jobs;
 mod journal;

@@ -30,6 +30,7 @@ pub mod halt;
 
 pub mod brief;
 pub mod erasure;
+pub mod explain;
 pub mod handler;
 pub mod handover;
 pub mod memory;

@@ -117,9 +117,10 @@ fn judge_end(end: &ProcessEnd, asked: Option<Asked>, wait: Option<&Wait>) -> Run
         return RunEnd::Waiting(wait.clone());
     }
     match (end, asked) {
-        (ProcessEnd::NotStarted { reason }, _) => RunEnd::NotStarted { reason: reason.clone() },
-        (_, Some(Asked::LocalDeadline | Asked::Fenced)) | (ProcessEnd::ContactLost, _) => RunEnd::ContactLost,
+        // Also of one that was asked to end before it was started, which its guardian reports as not started.
         (_, Some(Asked::Drain)) => RunEnd::Drained,
+        (_, Some(Asked::LocalDeadline | Asked::Fenced)) | (ProcessEnd::ContactLost, _) => RunEnd::ContactLost,
+        (ProcessEnd::NotStarted { reason }, _) => RunEnd::NotStarted { reason: reason.clone() },
         (ProcessEnd::ExitCode(code), _) => RunEnd::ExitCode(*code),
         (ProcessEnd::Signal(signal), _) => RunEnd::Signal(*signal),
         (ProcessEnd::OwnTimeout { limit }, _) => RunEnd::OwnTimeout { limit_ms: milliseconds(*limit) },
@@ -262,7 +263,10 @@ mod tests {
         for asked in [Asked::LocalDeadline, Asked::Fenced] {
             assert_eq!(judge_end(&exited, Some(asked), None), RunEnd::ContactLost, "{asked:?}");
         }
-        assert_eq!(judge_end(&exited, Some(Asked::Drain), None), RunEnd::Drained);
+        let unstarted = ProcessEnd::NotStarted { reason: "it was asked to end".to_owned() };
+        for end in [exited, unstarted] {
+            assert_eq!(judge_end(&end, Some(Asked::Drain), None), RunEnd::Drained);
+        }
         assert_eq!(Conclusion::given_up(Asked::Drain).end, RunEnd::Drained, "it was not started any more");
     }
 
