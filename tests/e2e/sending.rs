@@ -72,6 +72,7 @@ script = '''cat "$TENURE_INPUT" > "$TENURE_RESULT"'''
     fleet.cluster.run(&["verify", &job.to_string()]).unwrap();
 }
 
+/// Provokes `MEMORY_TOO_LARGE`.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_given_is_refused_by_its_code_and_the_run_goes_on() {
     let fleet = Fleet::start(

@@ -2,7 +2,7 @@
 //! session's deadline is reached are found also where no worker wants them.
 
 use jiff::Timestamp;
-use sqlx::query_file;
+use sqlx::{query_file, query_file_as};
 use tenure_core::{
     id::{JobId, Tenant},
     limits::{DUE_MAX_JOBS, OVERDUE_PAGE_JOBS},
@@ -56,11 +56,25 @@ impl Store {
     ) -> Result<OverduePage, StoreError> {
         let attempted = "listing jobs whose deadline is reached";
         let (tenant, job) = after.map_or(("", Uuid::nil()), |(tenant, job)| (tenant.as_str(), job.0));
-        let rows =
-            query_file!("queries/ready/list_overdue_jobs.sql", tenant, job, i64::from(OVERDUE_PAGE_JOBS))
-                .fetch_all(&self.pool)
-                .await
-                .map_err(StoreError::while_doing(attempted))?;
+        let rows = query_file_as!(
+            OverdueRow,
+            "queries/ready/list_overdue_jobs.sql",
+            tenant,
+            job,
+            i64::from(OVERDUE_PAGE_JOBS)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        self.read_overdue(attempted, rows).await
+    }
+
+    /// What of a page is overdue, and where the next one begins.
+    pub(crate) async fn read_overdue(
+        &self,
+        attempted: &'static str,
+        rows: Vec<OverdueRow>,
+    ) -> Result<OverduePage, StoreError> {
         let full = rows.len() == OVERDUE_PAGE_JOBS as usize;
         let (mut wanted, mut last) = (Vec::new(), None);
         for row in rows {
@@ -110,6 +124,13 @@ impl Store {
         }
         Ok(report)
     }
+}
+
+/// A job of a page, and whether its session's deadline is reached.
+pub(crate) struct OverdueRow {
+    pub(crate) tenant: String,
+    pub(crate) job: Uuid,
+    pub(crate) overdue: Option<bool>,
 }
 
 struct DueRow {

@@ -3,7 +3,7 @@
 //! sweep asks.
 
 use jiff::Timestamp;
-use sqlx::query_file;
+use sqlx::{query_file, query_file_as};
 use tenure_core::{
     id::{JobId, Seq, Tenant},
     limits::{OVERDUE_PAGE_JOBS, TIMERS_MAX},
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     OverduePage, Store, StoreError,
+    ready::OverdueRow,
     stored::{Reader, from_bigint, instant},
     timestamp::Stamp,
 };
@@ -79,22 +80,17 @@ impl Store {
     ) -> Result<OverduePage, StoreError> {
         let attempted = "listing waits under a deadline that is reached";
         let (tenant, job) = after.map_or(("", Uuid::nil()), |(tenant, job)| (tenant.as_str(), job.0));
-        let rows =
-            query_file!("queries/waits/list_overdue_waits.sql", tenant, job, i64::from(OVERDUE_PAGE_JOBS))
-                .fetch_all(&self.pool)
-                .await
-                .map_err(StoreError::while_doing(attempted))?;
-        let full = rows.len() == OVERDUE_PAGE_JOBS as usize;
-        let (mut wanted, mut last) = (Vec::new(), None);
-        for row in rows {
-            let key = (Reader(attempted).tenant(row.tenant)?, JobId(row.job));
-            last = Some(key.clone());
-            if row.overdue == Some(true) {
-                wanted.push(key);
-            }
-        }
-        let overdue = self.read_readable_facts(&wanted).await?;
-        Ok(OverduePage { overdue, next: last.filter(|_| full) })
+        let rows = query_file_as!(
+            OverdueRow,
+            "queries/waits/list_overdue_waits.sql",
+            tenant,
+            job,
+            i64::from(OVERDUE_PAGE_JOBS)
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::while_doing(attempted))?;
+        self.read_overdue(attempted, rows).await
     }
 }
 
