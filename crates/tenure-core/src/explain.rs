@@ -36,6 +36,7 @@ pub struct Story {
 
 impl Story {
     /// Takes the next record with the value beside it; all of them, in order.
+    #[expect(clippy::too_many_lines, reason = "the one table of what each kind of record tells")]
     pub fn take_record(&mut self, record: &Record, value: Option<&[u8]>) {
         let at = record.at;
         match &record.kind {

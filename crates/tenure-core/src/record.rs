@@ -76,6 +76,7 @@ pub enum DeadlineSetting {
 /// What happened. Stored under `kind`, in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "few are held at once, and each is soon sealed into its bytes")]
 pub enum RecordKind {
     /// The job exists. Beside it: the input.
     JobAdmitted {
