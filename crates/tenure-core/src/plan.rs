@@ -154,9 +154,13 @@ impl JobFacts {
         self.lease.as_ref().and_then(|lease| lease.steer.as_ref())
     }
 
-    /// The notice that a living run has to answer first: its seq and its kind.
+    /// The notice that a living run has to answer first: its seq and its kind. A run that is settled has nothing to answer any
+    /// more.
     #[must_use]
     pub fn standing_notice(&self) -> Option<(Seq, &'static str)> {
+        if self.lease.as_ref().is_some_and(|lease| !lease.live) {
+            return None;
+        }
         let abandon = self.abandoned().map(|notice| (notice.seq, ABANDON_REQUESTED));
         let cancel = || self.unanswered_cancel().map(|seq| (seq, CANCEL_REQUESTED));
         let steer = || self.steered().map(|notice| (notice.seq, STEERED));
