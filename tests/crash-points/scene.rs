@@ -229,10 +229,12 @@ async fn cancel_noted(client: &Client, pool: &PgPool) {
     }
 }
 
-/// The only job of a scene.
+/// The job of a scene: what it gives to others is admitted after it.
 async fn read_first_job(pool: &PgPool) -> Option<(JobId, State)> {
-    let row: Option<(Uuid, String)> =
-        sqlx::query_as("SELECT job, state FROM jobs").fetch_optional(pool).await.unwrap();
+    let row: Option<(Uuid, String)> = sqlx::query_as("SELECT job, state FROM jobs ORDER BY job LIMIT 1")
+        .fetch_optional(pool)
+        .await
+        .unwrap();
     row.map(|(job, state)| (JobId(job), State::parse(&state).unwrap()))
 }
 

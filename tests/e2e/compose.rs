@@ -91,12 +91,12 @@ async fn the_compose_file_runs_and_jobs_outlive_the_stop_of_a_worker_and_of_a_co
     let first = read_runs(stand.path()).remove(0);
     stand.stop(&format!("worker#{first}")).await;
     wait_for_success(&database).await;
-    // It went on elsewhere, and nobody waited for a term to lapse; a stop pays no attempt.
+    // It went on elsewhere, and nobody waited for a term to lapse; a stop uses nothing up.
     let runs = read_runs(stand.path());
     let shown = stand.client(&["journal", &job]);
     assert_eq!(runs.len(), 2, "{shown}");
     assert_ne!(runs[1], first, "{shown}");
-    assert!(shown.contains(r#""pays":"loss""#) && !shown.contains("term_lapsed"), "{shown}");
+    assert!(shown.contains("because=drained") && !shown.contains("term_lapsed"), "{shown}");
 
     stand.stop(COORDINATORS[0]).await;
     stand.client(&["submit", "quick", "--wait"]);

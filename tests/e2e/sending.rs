@@ -81,7 +81,7 @@ async fn what_cannot_be_given_is_refused_by_its_code_and_the_run_goes_on() {
 limits = { hops = 1 }
 script = '''
 refused() { "$@" 2>> SHARED/refused > SHARED/printed && exit 9; true; }
-refused tenure --json send nobody "fix"
+refused tenure --json spawn nobody "fix"
 refused tenure --json send analyst "  "
 head -c 300000 /dev/zero | tr '\0' x > SHARED/large
 refused tenure --json send analyst @SHARED/large

@@ -129,7 +129,7 @@ LEFT JOIN LATERAL (
         r.seq, r.name, r.until, r.jobs,
         (
             SELECT count(o.awaited) FROM awaited AS o
-            WHERE o.tenant = r.tenant AND o.job = r.job AND o.outcome IS NULL
+            WHERE o.tenant = r.tenant AND o.job = r.job AND coalesce(o.outcome, '') = ''
         ) AS left_open
     FROM waits AS r
     WHERE f.state = 'suspended' AND r.tenant = a.tenant AND r.job = a.job

@@ -6,7 +6,7 @@ WITH ended AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT r.tenant, r.job, r.awaited
         FROM awaited AS r
-        WHERE r.tenant = c.tenant AND r.job = c.job AND r.outcome IS NULL
+        WHERE r.tenant = c.tenant AND r.job = c.job AND coalesce(r.outcome, '') = ''
         FOR UPDATE SKIP LOCKED
     ) AS o
     CROSS JOIN LATERAL (

@@ -10,7 +10,7 @@ CROSS JOIN LATERAL (
 ) AS w
 WHERE (
     SELECT o.awaited FROM awaited AS o
-    WHERE o.tenant = w.tenant AND o.job = w.job AND o.outcome IS NULL
+    WHERE o.tenant = w.tenant AND o.job = w.job AND coalesce(o.outcome, '') = ''
     LIMIT 1
 ) IS NULL
     AND (SELECT i.timeline FROM installation AS i) = present_timeline()
