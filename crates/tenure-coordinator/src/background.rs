@@ -13,6 +13,7 @@ mod leases;
 mod memories;
 mod overdue;
 mod partitions;
+mod pass;
 mod spending;
 mod terms;
 mod unanswered;

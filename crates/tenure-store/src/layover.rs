@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use sqlx::query_file;
 use tenure_core::{
     deadline::duration_ms,
@@ -14,7 +13,7 @@ use tenure_core::{
 };
 
 use crate::{
-    Store, StoreError,
+    Due, Store, StoreError,
     stored::{Reader, from_bigint, from_integer, instant, to_bigint, to_integer},
     timestamp::Stamp,
 };
@@ -32,25 +31,12 @@ pub struct DueLayover {
     pub refusals: u32,
 }
 
-/// What is due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueLayovers {
-    /// The earliest of it.
-    pub due: Vec<DueLayover>,
-    /// True where as much is due as one answer names, so that more may be.
-    pub full: bool,
-    /// When the next is tried; none: there is none.
-    pub next_at: Option<Timestamp>,
-    /// The database's clock.
-    pub now: Timestamp,
-}
-
 impl Store {
     /// Lists what was set down and is due, at most `limits::LAYOVERS_MAX`.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn list_due_layovers(&self) -> Result<DueLayovers, StoreError> {
+    pub async fn list_due_layovers(&self) -> Result<Due<DueLayover>, StoreError> {
         let attempted = "listing what was set down and is due";
         let rows = query_file!("queries/layovers/list_due_layovers.sql", i64::from(LAYOVERS_MAX))
             .fetch_all(&self.pool)
@@ -70,7 +56,7 @@ impl Store {
             .await
             .map_err(StoreError::while_doing(attempted))?;
         let full = due.len() == LAYOVERS_MAX as usize;
-        Ok(DueLayovers { due, full, next_at: instant(next.next_at), now: next.now.0 })
+        Ok(Due { due, full, next_at: instant(next.next_at), now: next.now.0 })
     }
 
     /// Forgets what was picked up.

@@ -56,7 +56,7 @@ pub use halt::{HaltFilter, Lifted, Thrown};
 pub use installation::Installation;
 pub use job::{JobFilter, JobRow};
 pub use journal::{RecordPage, StoredRecord, Tail, TailRow};
-pub use layover::{DueLayover, DueLayovers};
+pub use layover::DueLayover;
 pub use lease::{LapsedCursor, LapsedPage, LostGrant, RunSecret};
 pub use memory::MemoryRow;
 pub use notification::Listener;
@@ -74,4 +74,4 @@ pub use term::{
 };
 pub use testimony::{NewTestimony, TestimonyPage, TestimonyRow};
 pub use token::TokenStored;
-pub use wait::{AwaitedJob, DueWaits, WaitKey, WaitPage};
+pub use wait::{AwaitedJob, Due, WaitKey, WaitPage};

@@ -32,14 +32,14 @@ pub struct WaitKey {
     pub seq: Seq,
 }
 
-/// Waits for an instant that are due.
+/// What is due at instants, and when the next of it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueWaits {
-    /// The earliest of them.
-    pub due: Vec<WaitKey>,
-    /// True where as many are due as one answer names, so that more may be.
+pub struct Due<T> {
+    /// The earliest of it.
+    pub due: Vec<T>,
+    /// True where as much is due as one answer names, so that more may be.
     pub full: bool,
-    /// When the next one will be; none: there is none.
+    /// When the next of it will be; none: there is none.
     pub next_at: Option<Timestamp>,
     /// The database's clock.
     pub now: Timestamp,
@@ -50,7 +50,7 @@ impl Store {
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn list_due_waits(&self) -> Result<DueWaits, StoreError> {
+    pub async fn list_due_waits(&self) -> Result<Due<WaitKey>, StoreError> {
         let attempted = "listing waits that are due";
         let reader = Reader(attempted);
         let rows = query_file!("queries/waits/list_due_waits.sql", i64::from(TIMERS_MAX))
@@ -67,7 +67,7 @@ impl Store {
             .await
             .map_err(StoreError::while_doing(attempted))?;
         let full = due.len() == TIMERS_MAX as usize;
-        Ok(DueWaits { due, full, next_at: instant(next.next_at), now: next.now.0 })
+        Ok(Due { due, full, next_at: instant(next.next_at), now: next.now.0 })
     }
 
     /// Looks through a page of the waits (`limits::OVERDUE_PAGE_JOBS`) for jobs whose session's deadline is reached.

@@ -13,15 +13,15 @@ use tenure_core::{
     settlement::plan_wake,
     wait::AwaitedOutcomes,
 };
-use tenure_store::{StoreError, WaitKey};
+use tenure_store::WaitKey;
 use tokio::time::Instant;
 
-use super::pause;
+use super::{pass::PassError, pause};
 use crate::{
     coordinator::Parts,
     lane::work::{DecideError, Decided},
     mint::salt_value,
-    patience::{Unanswered, within},
+    patience::within,
     refusals::chain,
     wake::WaitHint,
 };
@@ -32,15 +32,6 @@ const SPACING: Duration = Duration::from_millis(20);
 const PAUSE_FACTOR: u32 = 10;
 
 type JobKey = (Tenant, JobId);
-
-/// Why one pass ended early.
-#[derive(Debug, thiserror::Error)]
-enum PassError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Unanswered(#[from] Unanswered),
-}
 
 /// Follows the hints until the coordinator stops.
 pub(super) async fn follow_hints(parts: Parts) {

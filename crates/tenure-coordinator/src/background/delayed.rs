@@ -3,16 +3,13 @@
 
 use std::{error::Error, time::Duration};
 
-use tenure_core::deadline::between;
 use tenure_store::DueReport;
 
-use super::pause;
+use super::{
+    pass::{after_failure, until_next},
+    pause,
+};
 use crate::{coordinator::Parts, patience::within, refusals::chain};
-
-const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
-/// The shortest pause, so that an instant that is due by the database's clock and not yet by its next reading does not
-/// make the loop spin.
-const AT_MOST_EVERY: Duration = Duration::from_millis(10);
 
 /// Releases delayed jobs until the coordinator stops.
 pub(super) async fn release_delayed(parts: Parts) {
@@ -28,7 +25,7 @@ pub(super) async fn release_delayed(parts: Parts) {
 
 fn put_off(error: &dyn Error) -> Duration {
     tracing::debug!(error = chain(error), "delayed jobs could not be released");
-    AT_LEAST_EVERY
+    after_failure()
 }
 
 fn take_report(parts: &Parts, report: &DueReport) -> Duration {
@@ -36,6 +33,5 @@ fn take_report(parts: &Parts, report: &DueReport) -> Duration {
         tracing::debug!(?report, "delayed jobs became ready");
         parts.wakes.note_ready();
     }
-    let until_next = report.next_at.map_or(AT_LEAST_EVERY, |next| between(report.now, next));
-    until_next.clamp(AT_MOST_EVERY, AT_LEAST_EVERY)
+    until_next(report.next_at, report.now)
 }

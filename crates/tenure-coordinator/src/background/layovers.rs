@@ -8,113 +8,42 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tenure_core::{
     admission::{Input, Submission},
-    deadline::between,
     id::{Digest, JobId, Seq, Tenant},
     layover::PickedUp,
-    limits::{LAYOVER_RETRY_FIRST, LAYOVER_RETRY_MAX, OVERDUE_CONCLUDED_AT_ONCE},
+    limits::{LAYOVER_RETRY_FIRST, LAYOVER_RETRY_MAX},
     principal::Principal,
     reason::Reason,
     record::{KeptValue, Record, RecordKind},
     refusal::Refusal,
 };
-use tenure_store::{DueLayover, StoreError, StoredRecord, SubmissionKey, Submitted};
-use tokio::task::JoinSet;
+use tenure_store::{DueLayover, StoredRecord, SubmissionKey, Submitted};
 
-use super::pause;
+use super::pass::follow_due;
 use crate::{
     blob_transfer::{copy_input, open_blob, refuse_erased},
     coordinator::Parts,
     credentials::standing::Standing,
-    patience::{Unanswered, within},
+    patience::within,
     refusals::{chain, refuse_store},
     server::caller::Caller,
 };
 
-const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
-/// The shortest pause, so that an instant that is due by the database's clock and not yet by its next reading does not
-/// make the loop spin.
-const AT_MOST_EVERY: Duration = Duration::from_millis(10);
-
-/// What one pass found and did.
-#[derive(Debug)]
-struct PassReport {
-    due: usize,
-    settled: usize,
-    /// True where as many were due as one pass takes.
-    saturated: bool,
-    /// Until the next known instant.
-    until_next: Duration,
-}
-
-/// Why one pass ended early.
-#[derive(Debug, thiserror::Error)]
-enum PassError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Unanswered(#[from] Unanswered),
-}
-
 /// Picks up what is due until the coordinator stops.
 pub(super) async fn pick_up_due(parts: Parts) {
-    let mut wait = Duration::ZERO;
-    while pause(&parts, wait).await {
-        wait = match run_pass(&parts).await {
-            Ok(report) => take_report(&report),
-            Err(error) => {
-                tracing::debug!(error = chain(&error), "what was set down could not be looked for");
-                AT_LEAST_EVERY
-            }
-        };
-    }
-}
-
-fn take_report(report: &PassReport) -> Duration {
-    if report.due > 0 {
-        tracing::debug!(?report, "pass over what was set down");
-    }
-    if report.saturated && report.settled > 0 {
-        return AT_MOST_EVERY;
-    }
-    report.until_next.clamp(AT_MOST_EVERY, AT_LEAST_EVERY)
-}
-
-async fn run_pass(parts: &Parts) -> Result<PassReport, PassError> {
-    let found = within(parts.store.list_due_layovers()).await??;
-    let until_next = found.next_at.map_or(AT_LEAST_EVERY, |next| between(found.now, next));
-    let (due, saturated) = (found.due.len(), found.full);
-    let settled = settle_all(parts, found.due).await;
-    Ok(PassReport { due, settled, saturated, until_next })
-}
-
-/// Picks up a bounded number at the same time, so that they go together and do not fill the way for submissions.
-async fn settle_all(parts: &Parts, due: Vec<DueLayover>) -> usize {
-    let mut settled = 0;
-    let (mut waiting, mut under_way) = (due.into_iter(), JoinSet::new());
-    loop {
-        while under_way.len() < OVERDUE_CONCLUDED_AT_ONCE
-            && let Some(layover) = waiting.next()
-        {
-            let parts = parts.clone();
-            under_way.spawn(async move { settle(&parts, &layover).await });
-        }
-        match under_way.join_next().await {
-            Some(done) => settled += usize::from(done.unwrap_or(false)),
-            None => return settled,
-        }
-    }
+    let list = async || Ok(within(parts.store.list_due_layovers()).await??);
+    follow_due(&parts, "layovers", list, |layover| settle(&parts, layover)).await;
 }
 
 /// True where the layover is not due any longer.
-async fn settle(parts: &Parts, layover: &DueLayover) -> bool {
-    let noted = match pick_up(parts, layover).await {
+async fn settle(parts: &Parts, layover: DueLayover) -> bool {
+    let noted = match pick_up(parts, &layover).await {
         Ok(()) => parts.store.delete_layover(&layover.tenant, layover.job).await,
         Err(refusal) => {
             tracing::warn!(
                 job = %layover.job, code = refusal.reason.code(), because = refusal.message,
                 "what a job had set down is due, and its pick-up is refused"
             );
-            parts.store.put_off_layover(layover, &refusal, pause_after(layover.refusals)).await
+            parts.store.put_off_layover(&layover, &refusal, pause_after(layover.refusals)).await
         }
     };
     noted.inspect_err(|error| tracing::debug!(error = chain(error), "a pick-up could not be noted")).is_ok()

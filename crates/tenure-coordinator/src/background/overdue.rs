@@ -8,19 +8,14 @@ use std::time::{Duration, Instant};
 
 use tenure_core::{
     id::{JobId, Tenant},
-    limits::OVERDUE_CONCLUDED_AT_ONCE,
     plan::JobFacts,
 };
-use tenure_store::StoreError;
-use tokio::task::JoinSet;
 
-use super::pause;
-use crate::{
-    coordinator::Parts,
-    denial::conclude_denied,
-    patience::{Unanswered, within},
-    refusals::chain,
+use super::{
+    pass::{PassError, take_at_once},
+    pause,
 };
+use crate::{coordinator::Parts, denial::conclude_denied, patience::within, refusals::chain};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A pause is at least so many times as long as the pass before it.
@@ -32,15 +27,6 @@ struct PassReport {
     pages: u64,
     overdue: usize,
     concluded: usize,
-}
-
-/// Why a pass ended early.
-#[derive(Debug, thiserror::Error)]
-enum PassError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Unanswered(#[from] Unanswered),
 }
 
 /// Concludes overdue jobs until the coordinator stops.
@@ -82,29 +68,12 @@ async fn run_through(parts: &Parts, among: Among, report: &mut PassReport) -> Re
         };
         report.pages += 1;
         report.overdue += page.overdue.len();
-        report.concluded += conclude_all(parts, page.overdue).await;
+        let conclude = async |facts: JobFacts| conclude_denied(parts, &facts).await;
+        report.concluded += take_at_once(page.overdue, conclude).await;
         match page.next {
             Some(next) => after = Some(next),
             None => break,
         }
     }
     Ok(())
-}
-
-/// Concludes a bounded number at the same time, so that they go together and do not fill the lanes.
-async fn conclude_all(parts: &Parts, overdue: Vec<JobFacts>) -> usize {
-    let mut concluded = 0;
-    let (mut waiting, mut under_way) = (overdue.into_iter(), JoinSet::new());
-    loop {
-        while under_way.len() < OVERDUE_CONCLUDED_AT_ONCE
-            && let Some(facts) = waiting.next()
-        {
-            let parts = parts.clone();
-            under_way.spawn(async move { conclude_denied(&parts, &facts).await });
-        }
-        match under_way.join_next().await {
-            Some(done) => concluded += usize::from(done.unwrap_or(false)),
-            None => return concluded,
-        }
-    }
 }

@@ -11,26 +11,16 @@ use tenure_core::{
     plan::JobFacts,
     verb::plan_unanswered_notice,
 };
-use tenure_store::StoreError;
 
-use super::pause;
+use super::{pass::PassError, pause};
 use crate::{
     coordinator::Parts,
     lane::work::{DecideError, Decided},
-    patience::{Unanswered, within},
+    patience::within,
     refusals::chain,
 };
 
 const EVERY: Duration = Duration::from_secs(1);
-
-/// Why one pass ended early.
-#[derive(Debug, thiserror::Error)]
-enum PassError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Unanswered(#[from] Unanswered),
-}
 
 /// Settles them until the coordinator stops.
 pub(super) async fn settle_unanswered(parts: Parts) {

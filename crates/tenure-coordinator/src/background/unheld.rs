@@ -14,29 +14,15 @@ use tenure_core::{
     id::{JobId, Tenant},
     plan::JobFacts,
 };
-use tenure_store::{HeldLabels, StoreError};
+use tenure_store::HeldLabels;
 
-use super::pause;
-use crate::{
-    coordinator::Parts,
-    denial::set_aside_changed,
-    patience::{Unanswered, within},
-    refusals::chain,
-};
+use super::{pass::PassError, pause};
+use crate::{coordinator::Parts, denial::set_aside_changed, patience::within, refusals::chain};
 
 /// A pass begins so often, or as often as the wait itself where that is shorter.
 const EVERY: Duration = Duration::from_secs(10);
 /// A pause is at least so many times as long as the pass before it.
 const PAUSE_FACTOR: u32 = 3;
-
-/// Why one pass ended early.
-#[derive(Debug, thiserror::Error)]
-enum PassError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Unanswered(#[from] Unanswered),
-}
 
 /// Since when a label is missing for a tenant.
 type Missing = HashMap<(Tenant, String), Instant>;
