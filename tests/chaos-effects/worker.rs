@@ -9,7 +9,6 @@ use std::{
     fs::OpenOptions,
     io::Write as _,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -31,18 +30,8 @@ const SLOTS: u32 = 8;
 const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() -> anyhow::Result<()> {
     tenure_worker::guardian::run_if_asked();
-    match serve().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("effects-worker: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn serve() -> anyhow::Result<()> {
     let mut arguments = env::args().skip(1);
     let mut next = |what| arguments.next().with_context(|| format!("{what} is missing"));
     let (name, endpoints, data_dir) = (next("NAME")?, next("ENDPOINTS")?, next("DATA_DIR")?);

@@ -7,7 +7,6 @@ use std::{
     fs::OpenOptions,
     io::{self, Write as _},
     path::PathBuf,
-    process::ExitCode,
     time::Duration,
 };
 
@@ -23,18 +22,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() -> anyhow::Result<()> {
     tenure_worker::guardian::run_if_asked();
-    match serve().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("group-worker: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn serve() -> anyhow::Result<()> {
     let mut arguments = env::args().skip(1);
     let mut next = |what| arguments.next().with_context(|| format!("{what} is missing"));
     let (name, endpoints, data_dir) = (next("NAME")?, next("ENDPOINTS")?, next("DATA_DIR")?);

@@ -1,7 +1,7 @@
 //! A worker whose handler a test can change: `replay-worker ENDPOINT DATA_DIR`. With `CHANGED` in its environment it asks for
 //! something else.
 
-use std::{env, fs::OpenOptions, io::Write as _, process::ExitCode};
+use std::{env, fs::OpenOptions, io::Write as _};
 
 use anyhow::Context as _;
 use tenure_worker::{
@@ -10,18 +10,8 @@ use tenure_worker::{
 };
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() -> anyhow::Result<()> {
     tenure_worker::guardian::run_if_asked();
-    match serve().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("replay-worker: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn serve() -> anyhow::Result<()> {
     let mut arguments = env::args().skip(1);
     let mut next = |what| arguments.next().with_context(|| format!("{what} is missing"));
     let (endpoint, data_dir) = (next("ENDPOINT")?, next("DATA_DIR")?);
