@@ -45,7 +45,9 @@ async fn ten_rolling_restarts_lose_nothing_and_use_nothing_up() {
     for job in &jobs {
         let kinds = fleet.kinds(*job).await;
         let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
-        assert_eq!(count("effect_started"), 1, "{kinds:?}");
+        // Announced, and not begun because its run was asked to end: that did not happen, and a later run performs it.
+        assert_eq!(count("effect_started"), 1 + count("effect_failed"), "{kinds:?}");
+        assert_eq!(count("effect_done"), 1, "{kinds:?}");
         moved += count("run_handed_over");
         fleet.cluster.run(&["verify", &job.to_string()]).unwrap();
     }

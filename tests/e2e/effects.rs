@@ -251,6 +251,32 @@ tenure effect late -- sh -c 'echo late >> SHARED/late'
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_ignores_the_signal_is_finished_when_its_run_is_asked_to_end() {
+    let fleet = start(
+        r#"
+[agents.shielder]
+stop-grace = "120s"
+script = '''
+sh -c 'trap "echo term >> SHARED/term; exit" TERM; echo up >> SHARED/up; while :; do sleep 0.05; done' &
+while [ ! -s SHARED/up ]; do sleep 0.05; done
+trap '' TERM
+tenure effect k --no-undo -- sh -c '
+  echo started >> SHARED/started
+  while [ ! -e SHARED/go ]; do sleep 0.05; done'
+'''
+"#,
+    )
+    .await;
+    let job = fleet.submit("shielder", "");
+    wait_for_line(&fleet.shared().join("started")).await;
+    fleet.cluster.run(&["cancel", &job.to_string(), "--why", "test"]).unwrap();
+    wait_for_line(&fleet.shared().join("term")).await;
+    std::fs::write(fleet.shared().join("go"), "").unwrap();
+    fleet.wait_for_state(job, "cancelled").await;
+    assert_eq!(effect_records(&fleet, job).await, ["effect_started", "effect_done"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_outlives_the_loss_of_the_coordinator() {
     let mut fleet = start(
         r#"

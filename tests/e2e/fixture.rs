@@ -82,9 +82,9 @@ impl Fleet {
     /// Waits until the job is in this state.
     pub(crate) async fn wait_for_state(&self, job: Uuid, wanted: &str) {
         let what = format!("job {job} to be {wanted}");
-        wait_for(&what, PATIENCE, async || {
-            let state = self.state(job).await;
-            if state == wanted { Ok(()) } else { Err(state) }
+        wait_for(&what, PATIENCE, async || match self.state(job).await {
+            state if state == wanted => Ok(()),
+            state => Err(format!("{state} after {:?}", self.kinds(job).await)),
         })
         .await;
     }
