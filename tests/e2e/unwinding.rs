@@ -312,3 +312,94 @@ limits = { deadline = "3s" }
     let cancels = scene.fleet.kinds(job).await.iter().filter(|kind| *kind == "cancel_requested").count();
     assert_eq!(cancels, 1, "the first asker stands");
 }
+
+/// An early step, and a late one that is cancelled while it is under way. Its probe waits for what the test writes for it, so that
+/// it finds nothing out in the grace of the run that is cancelled.
+const PROBERS: &str = r#"
+[agents.AGENT]
+stop-grace = "1s"
+script = '''
+tenure effect early --undo "echo early >> SHARED/$TENURE_JOB-undone" -- true
+tenure effect late OPTIONS --probe "while [ ! -e SHARED/$TENURE_JOB-verdict ]; do sleep 0.05; done
+  printf 'release 7'; exit \$(cat SHARED/$TENURE_JOB-verdict)" \
+  -- sh -c "echo begun >> SHARED/$TENURE_JOB-begun; exec sleep 600"
+'''
+"#;
+
+impl Scene {
+    /// A job of such an agent that is cancelled while its late step is under way, and whose probe exits so.
+    async fn cancel_in_doubt(&self, agent: &str, verdict: &str) -> Uuid {
+        let job = self.fleet.submit(agent, "");
+        wait_for_line(&self.shared(&format!("{job}-begun"))).await;
+        self.cancel(job);
+        wait_for("the run that undoes", PATIENCE, async || {
+            let kinds = self.fleet.kinds(job).await;
+            if kinds.iter().any(|kind| kind == "unwind_started") { Ok(()) } else { Err(kinds) }
+        })
+        .await;
+        // Whole at once: the probe may be looking.
+        fs::write(self.shared(&format!("{job}-unsaid")), verdict).unwrap();
+        fs::rename(self.shared(&format!("{job}-unsaid")), self.shared(&format!("{job}-verdict"))).unwrap();
+        job
+    }
+
+    fn undone(&self, job: Uuid) -> String {
+        fs::read_to_string(self.shared(&format!("{job}-undone"))).unwrap_or_default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_doubt_when_a_job_is_cancelled_is_looked_up_before_anything_is_undone() {
+    let options = [
+        ("undone", r#"--undo "cat > SHARED/$TENURE_JOB-told; echo late >> SHARED/$TENURE_JOB-undone""#),
+        ("undeclared", ""),
+        ("pivot", "--pivot"),
+    ];
+    let declare =
+        |(agent, options): (&str, &str)| PROBERS.replace("AGENT", agent).replace("OPTIONS", options);
+    let scene = Scene::start(&options.map(declare).concat()).await;
+
+    let landed = scene.cancel_in_doubt("undone", "0").await;
+    scene.fleet.wait_for_state(landed, "cancelled").await;
+    assert_eq!(scene.undone(landed), "late\nearly\n");
+    let told = fs::read_to_string(scene.shared(&format!("{landed}-told"))).unwrap();
+    assert_eq!(told, "release 7", "what the probe found is what it returned");
+    let kinds = scene.fleet.kinds(landed).await;
+    let place = |kind: &str| kinds.iter().position(|found| found == kind).unwrap();
+    assert!(place("unwind_started") < place("effect_reconciled"), "{kinds:?}");
+
+    let never = scene.cancel_in_doubt("undone", "10").await;
+    scene.fleet.wait_for_state(never, "cancelled").await;
+    assert_eq!(scene.undone(never), "early\n");
+    assert_eq!(scene.announced(never, "forward").await, ["early", "late"], "it is not begun again");
+
+    let pivot = scene.cancel_in_doubt("pivot", "0").await;
+    scene.fleet.wait_for_state(pivot, "cancelled").await;
+    assert_eq!(scene.undone(pivot), "", "it took effect, and what came before it stays");
+
+    let undeclared = scene.cancel_in_doubt("undeclared", "0").await;
+    scene.fleet.wait_for_state(undeclared, "quarantined").await;
+    let (reason, detail) = scene.reason_and_detail(undeclared).await;
+    assert_eq!(reason, "not_unwound");
+    assert!(detail.contains("\"late\"") && !detail.contains("\"early\""), "{detail}");
+    assert_eq!(scene.undone(undeclared), "", "half of an undoing is worse than none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_doubt_that_its_probe_cannot_settle_sets_the_cancelled_job_aside_and_a_person_has_it_undone() {
+    let undo = r#"--undo "echo late >> SHARED/$TENURE_JOB-undone""#;
+    let scene = Scene::start(&PROBERS.replace("AGENT", "unsure").replace("OPTIONS", undo)).await;
+    let job = scene.cancel_in_doubt("unsure", "7").await;
+    scene.fleet.wait_for_state(job, "quarantined").await;
+    let (reason, detail) = scene.reason_and_detail(job).await;
+    assert_eq!(reason, "effect_in_doubt");
+    assert!(detail.contains("\"late\"") && detail.contains("cancelled"), "{detail}");
+    assert_eq!(scene.undone(job), "", "nothing is undone around a doubt");
+    let id = job.to_string();
+    let run = |arguments: &[&str]| scene.fleet.cluster.run(arguments).unwrap();
+    assert!(run(&["undecided", &id]).contains("late"));
+    run(&["reconcile", &id, "late", "--done", "release 7", "--why", "it is on the page"]);
+    run(&["reopen", &id, "--why", "answered"]);
+    scene.fleet.wait_for_state(job, "cancelled").await;
+    assert_eq!(scene.undone(job), "late\nearly\n");
+}

@@ -225,12 +225,20 @@ impl Conversation<'_> {
                     let execution = Execution::new(&idempotency_key, &traceparent, self.errors, grace);
                     self.probe(&execution, signals).await?;
                 }
+                // It is settled: nothing of it has to be undone, or the next step says so.
+                EffectStep::Done { .. } if self.looks_up() => return Ok(()),
+                EffectStep::Failed { .. } if self.looks_up() => return Ok(()),
                 EffectStep::Done { output, truncated, .. } => return self.print_done(&output, truncated),
                 EffectStep::Failed { attempt, disposition, exit_code, error, read_back } => {
                     return self.print_failed(attempt, disposition, exit_code, &error, read_back);
                 }
             }
         }
+    }
+
+    /// True where it only finds out what became of an effect.
+    fn looks_up(&self) -> bool {
+        self.undoes.is_some_and(|step| step.in_doubt)
     }
 
     /// A signal before anything was run breaks the call off. After that an outcome is on its way, and only its answer ends

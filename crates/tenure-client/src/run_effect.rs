@@ -139,6 +139,8 @@ pub struct StepToUndo {
     pub output: Bytes,
     /// The key that a provider knows the effect by.
     pub idempotency_key: String,
+    /// True where nobody knows whether it took effect: it is looked up first, and nothing says how it is undone.
+    pub in_doubt: bool,
 }
 
 /// A call under way.
@@ -156,8 +158,22 @@ impl RunClient {
     /// # Errors
     /// The run is over, or its worker does not answer.
     pub async fn perform_effect(&self, request: &EffectRequest) -> Result<EffectCall, ClientError> {
+        self.open_call(request.write()).await
+    }
+
+    /// Has an effect looked up that an earlier run left in doubt, in a run that undoes: the steps say when, and what came of it. Nothing is performed,
+    /// so the command of the request is not looked at.
+    ///
+    /// # Errors
+    /// The run is over, or its worker does not answer.
+    pub async fn settle_effect(&self, request: &EffectRequest) -> Result<EffectCall, ClientError> {
+        let announced = v1::AnnounceEffect { command: Vec::new(), settle_only: true, ..request.write() };
+        self.open_call(announced).await
+    }
+
+    async fn open_call(&self, announced: v1::AnnounceEffect) -> Result<EffectCall, ClientError> {
         let (words, said) = mpsc::channel(UNHEARD_MAX);
-        let announced = Said::Announce(request.write());
+        let announced = Said::Announce(announced);
         // There is room for it, and the receiver is at hand.
         let _ = words.send(v1::PerformEffectRequest { message: Some(announced) }).await;
         let said = std::sync::Mutex::new(Some(said));
@@ -198,6 +214,7 @@ fn read_step_to_undo(given: v1::StepToUndo) -> Result<StepToUndo, InvalidField> 
         tool: given.tool,
         output: given.output.unwrap_or_default(),
         idempotency_key: given.idempotency_key,
+        in_doubt: given.in_doubt,
     })
 }
 
@@ -270,6 +287,7 @@ impl EffectRequest {
             min_lease: self.min_lease.map(write_duration),
             bind: self.bind,
             undo_by: None,
+            settle_only: false,
         }
     }
 }

@@ -199,7 +199,8 @@ pub(crate) fn doubts(of: &[(&str, EffectRecovery, Outcome)]) -> Doubts {
         })
         .collect();
     let undecided = listed.iter().filter(|doubt| doubt.needs_a_person()).count() as u64;
-    Doubts { count: listed.len() as u64, undecided, listed, denied: 0 }
+    let bar_undoing = listed.iter().filter(|doubt| doubt.bars_undoing()).count() as u64;
+    Doubts { count: listed.len() as u64, undecided, bar_undoing, listed, denied: 0 }
 }
 
 /// The announcement of a first attempt.

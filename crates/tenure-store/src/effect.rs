@@ -56,6 +56,8 @@ pub struct StepToUndo {
     pub request: Option<Vec<u8>>,
     /// What it returned; none: nothing that can be used, or it was erased.
     pub output: Option<Vec<u8>>,
+    /// True where nobody knows whether it took effect: it is looked up first.
+    pub in_doubt: bool,
 }
 
 /// A page of a job's effects.
@@ -136,6 +138,7 @@ impl Store {
             tool: row.tool,
             request: row.request,
             output: row.output,
+            in_doubt: row.in_doubt,
         }))
     }
 

@@ -321,6 +321,7 @@ struct StoredEffects {
     doubts: Vec<StoredDoubt>,
     in_doubt: u64,
     undecided: u64,
+    bar_undoing: u64,
     denied: u64,
     steps: Vec<EffectRef>,
     to_undo: u64,
@@ -345,7 +346,7 @@ fn read_effects(found: Option<serde_json::Value>, reader: Reader) -> Result<Effe
     found.steps.truncate(DOUBTS_MAX);
     let (count, undecided, denied) = (found.in_doubt, found.undecided, found.denied);
     Ok(EffectFacts {
-        doubts: Doubts { listed, count, undecided, denied },
+        doubts: Doubts { listed, count, undecided, bar_undoing: found.bar_undoing, denied },
         steps: StepsToUndo {
             listed: found.steps,
             count: found.to_undo,

@@ -210,7 +210,9 @@ impl RunEffects {
             // An error is the end of the runtime, and of everything that it guards.
             let _ = spawn_blocking(move || remains.end()).await;
         }
-        if plan.key.is_undo() {
+        if plan.settles {
+            self.undo_failures.note_unsettled(&plan.key, &outcome);
+        } else if plan.key.is_undo() {
             self.undo_failures.note(&plan.key, &outcome);
         }
         match (&outcome, unheard) {

@@ -307,6 +307,7 @@ impl RunService for RunVoice {
         _request: Request<GetStepToUndoRequest>,
     ) -> Result<Response<GetStepToUndoResponse>, Status> {
         let step = self.effects.read_step_to_undo(Vec::new()).await.and_then(|step| match step {
+            Some(step) if step.in_doubt => self.effects.check_probe(step),
             Some(step) if step.undo.is_empty() => {
                 Err(self.effects.refuse_step(&step, "there is no command that undoes it"))
             }

@@ -29,6 +29,7 @@ pub(crate) use cgroup::RunCgroup;
 pub use cgroup::{LimitSupport, ResourceLimits, find_limit_support};
 pub use environment::{EnvironmentError, EnvironmentPlan, compose_environment};
 pub use process::{ProcessHandle, RunningProcess};
+pub(crate) use redaction::REDACTION_MARK;
 pub use redaction::{RedactionStream, Redactor};
 pub use run_directory::{
     ResultFile, RunDirectory, RunDirectoryError, RunFiles, SOCKET_PATH_MAX_BYTES, ensure_socket_path,

@@ -1,5 +1,5 @@
 //! The program of a run that undoes: the worker starts it where it would have started the agent. It asks for one step after
-//! the other, the last that landed first, and performs the undoing of each as an effect; the first that fails ends it. It keeps
+//! the other, the last that landed first, and performs the undoing of each as an effect; what is in doubt is looked up before any. The first that fails ends it. It keeps
 //! nothing: a run that comes after it asks for the same steps, but those that were undone.
 
 use tenure_client::{
@@ -50,7 +50,11 @@ async fn undo_step(
     step: &StepToUndo,
 ) -> Result<(), Failure> {
     let request = compose_request(step);
-    let call = run.perform_effect(&request).await.map_err(refuse)?;
+    let call = match step.in_doubt {
+        true => run.settle_effect(&request).await,
+        false => run.perform_effect(&request).await,
+    };
+    let call = call.map_err(refuse)?;
     let conversation = Conversation {
         context,
         request: &request,
@@ -60,14 +64,15 @@ async fn undo_step(
         has_spoken: false,
         undoes: Some(step),
     };
-    conversation.remark(&format!("undoing the effect {}", step.key));
+    let what = if step.in_doubt { "looking up" } else { "undoing" };
+    conversation.remark(&format!("{what} the effect {}", step.key));
     conversation.go_on(signals).await
 }
 
 /// The undoing as an effect: a shell carries it out, and in doubt happens what was declared for the effect.
 fn compose_request(step: &StepToUndo) -> EffectRequest {
     EffectRequest {
-        key: step.undo_key.clone(),
+        key: if step.in_doubt { step.key.clone() } else { step.undo_key.clone() },
         command: ["/bin/sh", "-c", &step.undo].map(str::to_owned).to_vec(),
         recovery: Some(step.recovery),
         read_only: false,

@@ -1,4 +1,4 @@
-//! What a run that undoes asks: the step that is to be undone next, from the job's rows and journal of that moment. Nothing is
+//! What a run that undoes asks: the step that is to be undone next, or looked up first, from the job's rows and journal of that moment. Nothing is
 //! written here. Neighbours: `worker_service` takes the call, lanes write the undoing as effects.
 
 use tenure_core::{
@@ -45,6 +45,17 @@ fn write_step(run: &RunRef, step: StepToUndo) -> Result<v1::StepToUndo, Refusal>
     let request = step.request.and_then(|json| EffectRequest::parse(&json).ok());
     let (undo, undo_by, probe) =
         request.map_or((None, None, None), |request| (request.undo, request.compensation, request.probe));
+    if step.in_doubt {
+        return Ok(v1::StepToUndo {
+            idempotency_key: step.key.idempotency_key(run.job),
+            key: step.key.to_string(),
+            recovery: write_recovery(step.recovery).into(),
+            probe: probe.unwrap_or_default(),
+            tool: step.tool,
+            in_doubt: true,
+            ..v1::StepToUndo::default()
+        });
+    }
     let undo_key = step
         .key
         .undo_key()
@@ -59,5 +70,6 @@ fn write_step(run: &RunRef, step: StepToUndo) -> Result<v1::StepToUndo, Refusal>
         probe: probe.unwrap_or_default(),
         tool: step.tool,
         output: step.output.map(Into::into),
+        in_doubt: false,
     })
 }

@@ -23,6 +23,9 @@ pub struct Doubts {
     pub count: u64,
     /// How many of all can be settled by nobody but a person.
     pub undecided: u64,
+    /// How many of all no run that undoes could settle: it looks up what can be looked up by a command, goes on with its own undoing,
+    /// and performs nothing else again.
+    pub bar_undoing: u64,
     /// How many others are known, from somebody who looked, not to have happened, and were not announced again since.
     pub denied: u64,
 }
@@ -64,6 +67,19 @@ impl Doubt {
         }
     }
 
+    /// True where no run that undoes what its job has done may settle it.
+    #[must_use]
+    pub fn bars_undoing(&self) -> bool {
+        match decide_announcement(Some(&self.last)) {
+            Announcement::Undecided => true,
+            Announcement::PerformAgain { .. } => !self.key.is_undo(),
+            Announcement::Announce { .. }
+            | Announcement::Probe { .. }
+            | Announcement::Done
+            | Announcement::FailedForGood => false,
+        }
+    }
+
     /// The form in a record.
     #[must_use]
     pub fn to_ref(&self) -> EffectRef {
@@ -72,6 +88,12 @@ impl Doubt {
 }
 
 impl Doubts {
+    /// True where one of those listed is about something that was done, and not about its undoing.
+    #[must_use]
+    pub fn are_about_work(&self) -> bool {
+        self.listed.iter().any(|doubt| !doubt.key.is_undo())
+    }
+
     /// True where nothing is in doubt.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

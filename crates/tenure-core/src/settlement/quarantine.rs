@@ -173,6 +173,16 @@ pub(super) fn quarantine_doubts(
     if let Some(unwinding) = &facts.unwinding {
         return give_up(facts, unwinding, epoch, drafts, None);
     }
+    set_aside_doubts(facts, epoch, drafts, instead_of)
+}
+
+/// The same, where the job is being unwound or not.
+pub(super) fn set_aside_doubts(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    instead_of: InsteadOf,
+) -> Result<Plan, Refusal> {
     let doubts = &facts.doubts;
     let keys = name_keys(doubts.listed.iter().map(|doubt| &doubt.key), doubts.count);
     let detail = format!(

@@ -596,10 +596,10 @@ proptest! {
         prop_assert_eq!(cause(&plan).is_some(), state == State::Ready);
         prop_assert_eq!(plan.changes.lease == LeaseChange::Delete, proved);
         prop_assert!(state != State::Ready || proved, "restarted beside a child that may live");
-        let cancelled = match (facts.doubts.is_empty(), facts.steps.count) {
-            (false, _) => State::Quarantined,
-            (true, 0) => State::Cancelled,
-            (true, _) => State::Ready,
+        let cancelled = match (facts.doubts.bar_undoing, facts.doubts.count + facts.steps.count) {
+            (0, 0) => State::Cancelled,
+            (0, _) => State::Ready,
+            (_, _) => State::Quarantined,
         };
         prop_assert!(!(facts.cancel_requested.is_some() && proved) || state == cancelled);
         let verdict = matches!(state, State::Succeeded | State::Failed | State::Cancelled);

@@ -4,7 +4,8 @@
 //! that is set aside because something was not undone.
 //!
 //! What nobody declared how to undo is decided by a person before anything is undone: half of an undoing is worse than
-//! none. Neighbours: `judgement` and `run_end` ask, `quarantine` sets aside, the worker undoes.
+//! none. What is in doubt and can be looked up is looked up by the run that undoes, before it undoes anything; around any other doubt
+//! nothing is undone. Neighbours: `judgement` and `run_end` ask, `quarantine` sets aside, the worker undoes.
 
 use crate::{
     effect::EffectKey,
@@ -19,7 +20,9 @@ use crate::{
     settlement::{
         carry_out, conclude_with, judge,
         judgement::{Judgement, grant_restart, hand_over},
-        quarantine::{InsteadOf, Verdict, conclude_undoubted, quarantine_doubts, set_aside_not_unwound},
+        quarantine::{
+            InsteadOf, Verdict, conclude_undoubted, quarantine_doubts, set_aside_doubts, set_aside_not_unwound,
+        },
         run_end::RunEnd,
     },
     unwinding::Unwinding,
@@ -42,7 +45,7 @@ pub(super) fn fail(
     detail: &str,
 ) -> Result<Plan, Refusal> {
     let unwinding = Unwinding::Failed { reason: reason.to_owned(), detail: detail.to_owned() };
-    if facts.recovery.unwind_on_failure && facts.unwinding.is_none() && facts.doubts.is_empty() {
+    if facts.recovery.unwind_on_failure && facts.unwinding.is_none() && facts.doubts.bar_undoing == 0 {
         return unwind(facts, epoch, drafts, unwinding);
     }
     conclude_undoubted(facts, epoch, drafts, Verdict::of(&unwinding))
@@ -62,19 +65,32 @@ pub fn unwind_again(facts: &JobFacts, epoch: Epoch, drafts: Vec<Draft>) -> Optio
 
 /// The plan of a job that is unwound from now on; where nothing is to be undone it is concluded at once.
 fn unwind(facts: &JobFacts, epoch: Epoch, drafts: Vec<Draft>, unwinding: Unwinding) -> Result<Plan, Refusal> {
-    let undoing_in_doubt = facts.unwinding.is_some() && facts.doubts.undecided == 0;
-    if !facts.doubts.is_empty() && !undoing_in_doubt {
+    if facts.doubts.bar_undoing > 0 {
         return quarantine_doubts(facts, epoch, drafts, InsteadOf::of(unwinding.state()));
     }
     if facts.steps.count == 0 && facts.doubts.is_empty() {
         return conclude_with(facts, epoch, drafts, Verdict::of(&unwinding));
     }
-    if facts.steps.undeclared_count > 0 {
-        let why = "nobody declared how, so nothing was undone: undo it by hand, and abandon the job";
-        let steps = (facts.steps.undeclared.clone(), facts.steps.undeclared_count);
-        return set_aside_not_unwound(facts, epoch, drafts, steps, &unwinding, why);
+    if is_undeclared(facts) {
+        return set_aside_undeclared(facts, epoch, drafts, &unwinding);
     }
     begin(facts, epoch, drafts, unwinding)
+}
+
+/// True where something took effect of whose undoing nobody spoke. A doubt is settled first: it may be about a pivot.
+const fn is_undeclared(facts: &JobFacts) -> bool {
+    facts.doubts.is_empty() && facts.steps.undeclared_count > 0
+}
+
+fn set_aside_undeclared(
+    facts: &JobFacts,
+    epoch: Epoch,
+    drafts: Vec<Draft>,
+    unwinding: &Unwinding,
+) -> Result<Plan, Refusal> {
+    let why = "nobody declared how, so nothing was undone: undo it by hand, and abandon the job";
+    let steps = (facts.steps.undeclared.clone(), facts.steps.undeclared_count);
+    set_aside_not_unwound(facts, epoch, drafts, steps, unwinding, why)
 }
 
 /// The job waits for a run that undoes; whatever restarts it had, those of its undoing are counted anew.
@@ -126,6 +142,7 @@ pub(super) fn settle_unwinding(
         RunEnd::Unwound if is_undone(facts) => {
             return conclude_with(facts, epoch, drafts, Verdict::of(unwinding));
         }
+        _ if is_undeclared(facts) => return set_aside_undeclared(facts, epoch, drafts, unwinding),
         RunEnd::UndoFailed { key, error } => {
             return give_up(facts, unwinding, epoch, drafts, Some((&key, &error)));
         }
@@ -147,7 +164,7 @@ pub(super) fn judge_unwinding(
         Child::Unknown => return Judgement::Denied(Denial::ChildUnaccountedFor),
         Child::Gone if facts.unanswered_cancel().is_some() => return Judgement::Cancelled,
         Child::Gone if is_undone(facts) => return Judgement::Unwound,
-        Child::Gone if facts.doubts.undecided > 0 => return Judgement::NotUnwound,
+        Child::Gone if facts.doubts.undecided > 0 || is_undeclared(facts) => return Judgement::NotUnwound,
         Child::Gone => {}
     }
     if !interruption.retryable() {
@@ -188,6 +205,14 @@ pub(super) fn give_up(
     drafts: Vec<Draft>,
     failed: Option<(&EffectKey, &str)>,
 ) -> Result<Plan, Refusal> {
+    if facts.doubts.are_about_work() {
+        let reason = unwinding.failure().map(|(reason, _)| reason.to_owned());
+        let instead_of = InsteadOf { reason, ..InsteadOf::of(unwinding.state()) };
+        return set_aside_doubts(facts, epoch, drafts, instead_of);
+    }
+    if is_undeclared(facts) {
+        return set_aside_undeclared(facts, epoch, drafts, unwinding);
+    }
     let job = facts.job.short();
     let doubts: Vec<_> = facts.doubts.listed.iter().map(crate::effect::Doubt::to_ref).collect();
     let go_on = format!("tenure reopen {job} goes on");

@@ -1,6 +1,6 @@
 -- Reads what is known of some jobs, all in one snapshot. Reads only: whoever decides from it writes at the head that it
 -- names, or not at all; on another timeline than was noted no generation is the present one. Of the effects that mutate: those in doubt ($4 of them,
--- those first that only a person can decide, and how many in all; an attempt in doubt is
+-- those first that only a person can decide, and how many in all, and how many of them no run that undoes could settle; an attempt in doubt is
 -- the last under its key, because no other may follow it), how many of them only a person can decide, how many were found
 -- not to have happened and not announced again, and those that took
 -- effect and are to be undone where the job is unwound, the last to land first: what was done before the last pivot stays,
@@ -148,6 +148,9 @@ CROSS JOIN LATERAL (
             ) ORDER BY m.place) FILTER (WHERE m.in_doubt AND m.place <= $4), '[]'),
             'in_doubt', count(m.key) FILTER (WHERE m.in_doubt),
             'undecided', count(m.key) FILTER (WHERE m.in_doubt AND m.undecided),
+            'bar_undoing', count(m.key) FILTER (WHERE m.in_doubt AND (
+                m.undecided OR CASE WHEN m.undoes THEN f.unwinding IS NULL ELSE m.recovery <> 'probe' END
+            )),
             'denied', count(m.key) FILTER (WHERE m.denied),
             'steps', coalesce(jsonb_agg(jsonb_build_object('key', m.key, 'attempt', m.attempt) ORDER BY m.took_seq DESC)
                 FILTER (WHERE m.to_undo AND m.place <= $4), '[]'),

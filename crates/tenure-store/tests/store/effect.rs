@@ -504,8 +504,8 @@ async fn facts_name_the_steps_that_a_cancel_has_to_undo() {
     assert_eq!((&undeclared[..], facts.steps.undeclared_count), (&["undeclared"][..], 1));
     // Pivots and what need not be undone have landed too.
     assert_eq!((facts.landed, facts.compensated), (5, 0));
-    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job, &[]).await.unwrap().unwrap();
-    assert_eq!((next.key.as_str(), next.attempt), ("undo", 1), "of those that somebody can undo");
+    let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job, &[]).await.unwrap();
+    assert_eq!(next, None, "where nobody can undo one of them, none is undone");
     let named = [key("before the pivot"), key("unnecessary")];
     let next = fleet.store.read_step_to_undo(&facts.tenant, holder.job, &named).await.unwrap().unwrap();
     assert_eq!(next.key, named[0], "of those that were named, whatever pivot came after it");
@@ -603,4 +603,35 @@ async fn listings_come_in_the_order_of_announcements_in_pages_and_leave_out_what
     let foreign = "other".parse().unwrap();
     let page = fleet.store.list_effects(&foreign, holder.job, EffectFilter::All, Seq(0), 9).await.unwrap();
     assert!(page.effects.is_empty());
+}
+
+#[tokio::test]
+async fn what_can_be_looked_up_goes_before_every_step_and_nothing_is_undone_around_another_doubt() {
+    let fleet = Fleet::start().await;
+    let mut holder = fleet.run_job(&fleet.attach("w1").await).await;
+    let job = holder.job;
+    let undone = |recovery| Declared { recovery, compensation: Compensation::Undo, ..ASK };
+    let (ask, probe) = (undone(EffectRecovery::Ask), undone(EffectRecovery::Probe));
+    let (announced, done) = (announce("early", 1, ask), outcome("early", 1, Outcome::Done));
+    let begun =
+        [holder.say(vec![announced]), holder.say(vec![done]), holder.say(vec![announce("late", 1, probe)])];
+    for append in begun {
+        assert!(applied(&fleet.append(append).await).is_some());
+    }
+    let read = async || {
+        let step = fleet.store.read_step_to_undo(&fleet.tenant, job, &[]).await.unwrap();
+        step.map(|step| (step.key.to_string(), step.in_doubt))
+    };
+    assert_eq!(read().await, Some(("late".to_owned(), true)));
+    assert_eq!(fleet.facts(job).await.doubts.bar_undoing, 0);
+    let landed = holder.say(vec![outcome("late", 1, Outcome::Reconciled(Disposition::Landed))]);
+    assert!(applied(&fleet.append(landed).await).is_some());
+    assert_eq!(read().await, Some(("late".to_owned(), false)));
+    for (name, recovery) in [("again", EffectRecovery::Idempotent), ("asked", EffectRecovery::Ask)] {
+        let barring = fleet.facts(job).await.doubts.bar_undoing;
+        let begun = holder.say(vec![announce(name, 1, undone(recovery))]);
+        assert!(applied(&fleet.append(begun).await).is_some());
+        assert_eq!(fleet.facts(job).await.doubts.bar_undoing, barring + 1, "{name}");
+        assert_eq!(read().await, None, "{name}");
+    }
 }

@@ -84,6 +84,9 @@ impl<'a> Performance<'a> {
 
     /// Performs, or says why not.
     pub(super) async fn perform(&mut self, may_be_recorded: bool) -> Result<Answer, Stop> {
+        if self.plan.settles {
+            return self.settle().await;
+        }
         let recorded = if may_be_recorded { self.look_up().await? } else { None };
         let announcement = decide_announcement(recorded.as_ref().map(|recorded| &recorded.last));
         if let (Announcement::PerformAgain { .. } | Announcement::Probe { .. }, Some(other)) =
@@ -121,9 +124,13 @@ impl<'a> Performance<'a> {
         self.remains
     }
 
-    async fn look_up(&mut self) -> Result<Option<RecordedAttempt>, Stop> {
+    pub(super) async fn read_recorded(&mut self) -> Result<Option<RecordedAttempt>, Stop> {
         let looked_up = read_last(&self.effects.calls, &self.effects.standing, &self.plan.key);
-        let recorded = self.caller.wait_for(looked_up).await??;
+        Ok(self.caller.wait_for(looked_up).await??)
+    }
+
+    async fn look_up(&mut self) -> Result<Option<RecordedAttempt>, Stop> {
+        let recorded = self.read_recorded().await?;
         if recorded.as_ref().is_some_and(|recorded| recorded.last.request != self.plan.digest) {
             warn_of_other_command(self.plan, self.caller)?;
         }

@@ -39,6 +39,8 @@ pub(super) struct EffectPlan {
     pub(super) min_lease: Duration,
     /// True where another command under the key is refused.
     pub(super) bind: bool,
+    /// True where it is only looked up, by a run that undoes.
+    pub(super) settles: bool,
     /// SHA-256 of the command.
     pub(super) digest: Digest,
     tool: String,
@@ -55,7 +57,7 @@ impl EffectPlan {
         phase: Phase,
     ) -> Result<Self, Refusal> {
         let key = read_effect_key("key", &given.key)?;
-        ensure_direction(&key, phase)?;
+        ensure_direction(&key, phase, given.settle_only)?;
         let tool = if given.tool.is_empty() { key.tool().to_owned() } else { given.tool.clone() };
         // A tool is a text of the same form.
         read_effect_key("tool", &tool)?;
@@ -63,10 +65,16 @@ impl EffectPlan {
         ensure_unredacted("tool", &tool, redactor)?;
         // It is carried out from the record, which has no secret: it would undo nothing.
         ensure_unredacted("undo", &given.undo, redactor)?;
-        if given.command.is_empty() {
-            return Err(invalid("command", "the effect names no command"));
+        if given.command.is_empty() != given.settle_only {
+            return Err(invalid(
+                "command",
+                "an effect names a command exactly where it is not only looked up",
+            ));
         }
         let declared = read_declared(given)?;
+        if given.settle_only && declared.recovery != EffectRecovery::Probe {
+            return Err(invalid("recovery", "only what has a probe is looked up"));
+        }
         if declared.compensation == Compensation::Undo {
             // Where it is undone, its probe says whether it still stands: it too is carried out from the record.
             ensure_unredacted("probe", &given.probe, redactor)?;
@@ -87,7 +95,17 @@ impl EffectPlan {
             None => limits::EFFECT_MIN_LEASE.min(ttl / 4),
         };
         let digest = Digest::of(&serde_json::to_vec(&command).map_err(unwritable)?);
-        Ok(Self { key, declared, on_failure, min_lease, bind: given.bind, digest, tool, request })
+        Ok(Self {
+            key,
+            declared,
+            on_failure,
+            min_lease,
+            bind: given.bind,
+            settles: given.settle_only,
+            digest,
+            tool,
+            request,
+        })
     }
 
     /// The announcement of an attempt, by whoever has seen the notices up to a seq.
@@ -107,8 +125,11 @@ impl EffectPlan {
 }
 
 /// The keys of undoing are the fleet's own, and a run that undoes does nothing else.
-fn ensure_direction(key: &EffectKey, phase: Phase) -> Result<(), Refusal> {
-    match (phase, key.is_undo()) {
+fn ensure_direction(key: &EffectKey, phase: Phase, settles: bool) -> Result<(), Refusal> {
+    match (phase, key.is_undo() != settles) {
+        (Phase::Forward, _) if settles => {
+            Err(invalid("settle_only", "only a run that undoes looks up what an earlier one announced"))
+        }
         (Phase::Forward, false) | (Phase::Compensating, true) => Ok(()),
         (Phase::Forward, true) => {
             let said = format!(
@@ -270,6 +291,43 @@ mod tests {
         assert_eq!(read_in(&undoing, Phase::Compensating), Ok("undo:mail/1".to_owned()));
         for (given, phase) in [(&undoing, Phase::Forward), (&announce(), Phase::Compensating)] {
             assert_eq!(read_in(given, phase).unwrap_err().details["field"], "key", "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_run_that_undoes_looks_up_what_was_announced_and_only_by_a_probe() {
+        let settling = v1::AnnounceEffect {
+            command: Vec::new(),
+            recovery: v1::EffectRecovery::Probe.into(),
+            probe: "sent".to_owned(),
+            settle_only: true,
+            ..announce()
+        };
+        let redactor = Redactor::default();
+        let read_in = |given: &v1::AnnounceEffect, phase| {
+            EffectPlan::read(given, &redactor, Duration::from_secs(5), phase).map(|plan| plan.settles)
+        };
+        assert_eq!(read_in(&settling, Phase::Compensating), Ok(true));
+        let retried = v1::EffectRecovery::Retry.into();
+        for (field, phase, given) in [
+            ("settle_only", Phase::Forward, settling.clone()),
+            (
+                "key",
+                Phase::Compensating,
+                v1::AnnounceEffect { key: "undo:mail/1".into(), ..settling.clone() },
+            ),
+            (
+                "command",
+                Phase::Compensating,
+                v1::AnnounceEffect { command: vec!["send".into()], ..settling.clone() },
+            ),
+            (
+                "recovery",
+                Phase::Compensating,
+                v1::AnnounceEffect { recovery: retried, probe: String::new(), ..settling.clone() },
+            ),
+        ] {
+            assert_eq!(read_in(&given, phase).unwrap_err().details["field"], field);
         }
     }
 

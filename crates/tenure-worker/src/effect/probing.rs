@@ -4,8 +4,10 @@
 
 use bytes::Bytes;
 use tenure_core::{
-    effect::{Disposition, EffectRecovery, Outcome},
+    effect::{Announcement, Disposition, EffectRecovery, Outcome, decide_announcement},
     limits::EFFECT_OUTPUT_MAX_BYTES,
+    reason::Reason,
+    refusal::Refusal,
 };
 use tenure_proto::{
     convert::{
@@ -78,6 +80,49 @@ impl Performance<'_> {
         }
     }
 
+    /// Settles what an earlier run left in doubt, for a run that undoes: whatever is found, nothing is performed.
+    pub(super) async fn settle(&mut self) -> Result<Answer, Stop> {
+        let Some(recorded) = self.read_recorded().await? else {
+            let said = format!("the effect {} was never announced", self.plan.key);
+            return Err(Refusal::new(Reason::EffectNotFound, said).with_detail("key", &self.plan.key).into());
+        };
+        let attempt = recorded.last.attempt;
+        match decide_announcement(Some(&recorded.last)) {
+            Announcement::Probe { .. } => self.probe_to_settle(&recorded).await,
+            Announcement::Done => Ok(Answer::done_before(recorded)),
+            Announcement::FailedForGood => Ok(Answer::failed_for_good(recorded)),
+            Announcement::Announce { .. } => Ok(did_not_happen(attempt).as_read_back()),
+            Announcement::PerformAgain { .. } | Announcement::Undecided => {
+                Err(self.doubt_refusal(&recorded, "a person decides").into())
+            }
+        }
+    }
+
+    async fn probe_to_settle(&mut self, recorded: &RecordedAttempt) -> Result<Answer, Stop> {
+        let attempt = recorded.last.attempt;
+        let verdict = self.run_probe(attempt).await?;
+        match verdict.disposition {
+            Disposition::Landed => self.record_landed(attempt, verdict).await,
+            Disposition::InDoubt => {
+                // A probe that was asked to end with its run has found out nothing, not even that.
+                ensure_beginning(&self.effects.standing)?;
+                self.record(vec![reconcile(self, attempt, Disposition::InDoubt, None)]).await?;
+                Err(self.doubt_refusal(recorded, "its probe could not find out; a person decides").into())
+            }
+            // A verdict that lets it be performed again is taken only together with the next announcement, and there is none: that
+            // nothing happened is its outcome, where it has none yet.
+            Disposition::DidNotHappen if recorded.last.outcome == Outcome::Open => {
+                self.record_unperformed(attempt, "its probe found that it did not happen").await?;
+                Ok(did_not_happen(attempt))
+            }
+            Disposition::DidNotHappen => {
+                let why =
+                    "its probe says that it did not happen, after its failure was recorded; a person decides";
+                Err(self.doubt_refusal(recorded, why).into())
+            }
+        }
+    }
+
     /// Settles an attempt whose command failed in this call.
     pub(super) async fn probe_failed(&mut self, attempt: u32, ended: &EndedCommand) -> Result<Next, Stop> {
         let verdict = self.run_probe(attempt).await?;
@@ -141,6 +186,11 @@ impl Performance<'_> {
         self.record(vec![reconcile(self, attempt, Disposition::Landed, Some(value.clone()))]).await?;
         Ok(Answer::done(attempt, value, false))
     }
+}
+
+/// Nothing is left of it that could be undone.
+fn did_not_happen(attempt: u32) -> Answer {
+    Answer::failed(attempt, Disposition::DidNotHappen, None, Bytes::new())
 }
 
 fn refuse(error: tenure_proto::convert::InvalidField) -> Stop {

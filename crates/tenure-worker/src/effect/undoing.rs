@@ -13,7 +13,7 @@ use tenure_proto::{
 };
 
 use super::{RunEffects, answer::Answer, caller::Stop};
-use crate::endpoints::Way;
+use crate::{endpoints::Way, runner::REDACTION_MARK};
 
 /// An undoing that failed, and what it said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,13 @@ impl UndoFailures {
         };
         if let Some(error) = error {
             self.set(key.clone(), &error);
+        }
+    }
+
+    /// What came of looking an effect up: that it did not happen is no failure.
+    pub(super) fn note_unsettled(&self, key: &EffectKey, outcome: &Result<Answer, Stop>) {
+        if outcome.is_err() {
+            self.note(key, outcome);
         }
     }
 
@@ -76,13 +83,28 @@ impl RunEffects {
         Ok(self.calls.ask(standing, "undoing", call).await?.into_inner().step)
     }
 
-    /// Refuses a step that nothing can undo, and remembers it for the end of the run.
+    /// Refuses a step that nothing can undo, or look up, and remembers it for the end of the run.
     pub(crate) fn refuse_step(&self, step: &v1::StepToUndo, why: &str) -> Refusal {
-        if let Ok(key) = step.undo_key.parse() {
+        let (key, what) = match step.in_doubt {
+            true => (&step.key, "looked up"),
+            false => (&step.undo_key, "undone"),
+        };
+        if let Ok(key) = key.parse() {
             self.undo_failures.set(key, why);
         }
-        Refusal::new(Reason::EffectMismatch, format!("the effect {} cannot be undone: {why}", step.key))
+        Refusal::new(Reason::EffectMismatch, format!("the effect {} cannot be {what}: {why}", step.key))
             .with_detail("key", &step.key)
+    }
+
+    /// A step whose probe can be run as it was recorded: whole, and without the mark of a secret that was taken out of it.
+    pub(crate) fn check_probe(&self, step: v1::StepToUndo) -> Result<Option<v1::StepToUndo>, Refusal> {
+        if step.probe.is_empty() {
+            return Err(self.refuse_step(&step, "there is no command that looks it up"));
+        }
+        if step.probe.contains(REDACTION_MARK) {
+            return Err(self.refuse_step(&step, "its probe was recorded without the secret in it"));
+        }
+        Ok(Some(step))
     }
 
     /// The undoing that failed in this run.

@@ -123,6 +123,10 @@ async fn undo_step(
     handler: &Handler,
     step: v1::StepToUndo,
 ) -> Result<(), HandlerError> {
+    if step.in_doubt {
+        let why = "what looks it up is in its handler, and is not there where its effects are undone";
+        return Err(context.effects()?.refuse_step(&step, why).into());
+    }
     let Some(by) = &step.undo_by else {
         return Err(context.effects()?.refuse_step(&step, "there is no function that undoes it").into());
     };

@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+/// What stands in place of a value begins with this.
+pub(crate) const REDACTION_MARK: &str = "[redacted:";
+
 /// Finds values and replaces them by `[redacted:NAME]`. Cheap to clone; printing it prints no value.
 #[derive(Clone, Default)]
 pub struct Redactor {
@@ -31,7 +34,7 @@ impl Redactor {
         let (markers, values): (Vec<String>, Vec<Vec<u8>>) = secrets
             .into_iter()
             .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| (format!("[redacted:{name}]"), value.into_bytes()))
+            .map(|(name, value)| (format!("{REDACTION_MARK}{name}]"), value.into_bytes()))
             .unzip();
         let Some(longest_bytes) = values.iter().map(Vec::len).max() else {
             return Ok(Self::default());

@@ -11,8 +11,8 @@ use crate::{
     record::Phase,
     recovery::Policy,
     settlement::{
-        EndDecision, EndReport, Evidence, NOT_UNWOUND, plan_denial, plan_end, plan_settlement,
-        restart_by_person,
+        EFFECT_IN_DOUBT, EndDecision, EndReport, Evidence, NOT_UNWOUND, plan_denial, plan_end,
+        plan_settlement, restart_by_person,
     },
     verb::plan_cancel,
 };
@@ -306,4 +306,74 @@ fn a_job_holds_landed_work_until_it_is_undone_and_while_anything_is_in_doubt() {
     assert!(JobFacts { landed: 1, ..ready.clone() }.holds_landed_work());
     let doubts = doubts(&[("a", EffectRecovery::Probe, EffectOutcome::Open)]);
     assert!(JobFacts { doubts, ..ready }.holds_landed_work());
+}
+
+#[test]
+fn a_cancel_has_what_can_be_looked_up_looked_up_first_and_sets_any_other_doubt_aside() {
+    let cancelled = |recovery, outcome| {
+        let facts = JobFacts { doubts: doubts(&[("mail", recovery, outcome)]), ..facts(State::Exhausted) };
+        let Ok(Decision::Write(plan)) = plan_cancel(&facts, by(), "stop") else { panic!("no plan") };
+        (state(&plan), plan.changes.job.unwrap().reason.unwrap())
+    };
+    use crate::effect::Disposition::InDoubt;
+    for outcome in [EffectOutcome::Open, EffectOutcome::Failed(InDoubt)] {
+        assert_eq!(cancelled(EffectRecovery::Probe, outcome), (Some(State::Ready), String::new()));
+    }
+    let aside = (Some(State::Quarantined), EFFECT_IN_DOUBT.to_owned());
+    for (recovery, outcome) in [
+        (EffectRecovery::Retry, EffectOutcome::Open),
+        (EffectRecovery::Idempotent, EffectOutcome::Open),
+        (EffectRecovery::Ask, EffectOutcome::Open),
+        (EffectRecovery::Probe, EffectOutcome::Reconciled(InDoubt)),
+    ] {
+        assert_eq!(cancelled(recovery, outcome), aside, "{recovery:?} {outcome:?}");
+    }
+}
+
+#[test]
+fn a_failure_is_undone_although_something_is_in_doubt_that_can_be_looked_up() {
+    let failed = |recovery, unwind_on_failure| {
+        let doubts = doubts(&[("mail", recovery, EffectOutcome::Open)]);
+        let mut facts = JobFacts { doubts, steps: steps(&["a"]), ..running() };
+        facts.recovery.unwind_on_failure = unwind_on_failure;
+        let plan = fail(&facts, Epoch(1), Vec::new(), "execution", "it exited with code 65").unwrap();
+        state(&plan).unwrap()
+    };
+    assert_eq!(failed(EffectRecovery::Probe, true), State::Ready);
+    assert_eq!(failed(EffectRecovery::Probe, false), State::Quarantined);
+    assert_eq!(failed(EffectRecovery::Idempotent, true), State::Quarantined);
+}
+
+#[test]
+fn a_look_that_found_nothing_out_sets_the_job_aside_and_names_what_is_in_doubt() {
+    use crate::effect::Disposition::InDoubt;
+    let looked = doubts(&[("mail", EffectRecovery::Probe, EffectOutcome::Reconciled(InDoubt))]);
+    let unsure = JobFacts { doubts: looked, ..undoing(&["a"]) };
+    let failed = RunEnd::UndoFailed { key: "mail".parse().unwrap(), error: "a person decides".to_owned() };
+    for plan in [end(&unsure, failed), end(&unsure, RunEnd::ContactLost)] {
+        let job = plan.changes.job.clone().unwrap();
+        assert_eq!((job.state, job.reason.as_deref()), (Some(State::Quarantined), Some(EFFECT_IN_DOUBT)));
+        assert!(
+            detail(&plan).contains("\"mail\"") && detail(&plan).contains("cancelled"),
+            "{}",
+            detail(&plan)
+        );
+        assert_eq!(job.unwinding, None, "what it is unwound for stands");
+    }
+    let unlooked = doubts(&[("mail", EffectRecovery::Probe, EffectOutcome::Open)]);
+    let killed = JobFacts { doubts: unlooked, ..undoing(&["a"]) };
+    assert_eq!(state(&end(&killed, RunEnd::ContactLost)), Some(State::Ready), "the next run looks it up");
+}
+
+#[test]
+fn what_is_found_to_have_taken_effect_and_nobody_can_undo_keeps_everything_as_it_is() {
+    let undeclared =
+        StepsToUndo { undeclared: vec![step("mail")], undeclared_count: 1, ..steps(&["mail", "a"]) };
+    let found = JobFacts { steps: undeclared, ..undoing(&[]) };
+    for ended in [RunEnd::Unwound, RunEnd::ContactLost] {
+        let plan = end(&found, ended);
+        let job = plan.changes.job.clone().unwrap();
+        assert_eq!((job.state, job.reason.as_deref()), (Some(State::Quarantined), Some(NOT_UNWOUND)));
+        assert!(detail(&plan).contains("\"mail\"; nobody declared how"), "{}", detail(&plan));
+    }
 }
