@@ -28,7 +28,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 test-stranger verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
 	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint have-moto
 
@@ -89,6 +89,10 @@ test: have-postgres have-nextest ## every test, on a private PostgreSQL
 test-s3: have-postgres have-nextest have-moto ## the tests of large values once more, with a bucket of a peer that speaks S3
 	cargo build --quiet --bin tenure
 	.ci/with-s3 cargo nextest run --package tenure-tests --test e2e -E 'test(/^blobs::/)'
+
+test-stranger: have-postgres have-nextest ## the test kit's example as a crate outside this workspace, with the dependencies that its README names
+	cargo build --quiet --bin tenure
+	$(WITH_POSTGRES) cargo nextest run --package tenure-testkit --test stranger --run-ignored all
 
 verify: verify-fast queries dependencies protocol deploy ## the gate: everything that must hold before a merge, but for the tests
 
