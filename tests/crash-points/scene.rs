@@ -23,6 +23,7 @@ use tenure_core::{
 use tenure_store::{NewDeclaration, Store, StoreOptions, StoredRecord};
 use tenure_testkit::{CrashPoint, Entry, Ledger, LedgerClient, TestDatabase, crash_points};
 use tenure_worker::{RunningWorker, Worker, WorkerOptions};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::{
@@ -46,8 +47,9 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct Scene {
     ledger: Ledger,
     coordinator: RunningCoordinator,
-    worker: RunningWorker,
-    _directory: TempDir,
+    /// None while it is replaced.
+    worker: Mutex<Option<RunningWorker>>,
+    directory: TempDir,
 }
 
 /// The ledger of a scene that is not started yet, which has what the world is to have.
@@ -91,17 +93,10 @@ impl Stage {
             ..CoordinatorOptions::new(database_url, listen)
         };
         let coordinator = Coordinator::start(options).await.unwrap();
-        let endpoint = format!("http://{}", coordinator.local_addr());
-        let options = WorkerOptions {
-            program: beside_the_tests("tenure"),
-            slots: 1,
-            ..WorkerOptions::new("w1", vec![endpoint], directory.to_owned())
-        };
-        let worker = match shape.handler(World::new(self.client())) {
-            Some(handlers) => handlers.start(options).unwrap(),
-            None => Worker::start(options).unwrap(),
-        };
-        Scene { ledger: self.ledger, coordinator, worker, _directory: self.directory }
+        let scene =
+            Scene { ledger: self.ledger, coordinator, worker: Mutex::new(None), directory: self.directory };
+        scene.worker.lock().await.replace(scene.start_worker(shape));
+        scene
     }
 }
 
@@ -110,17 +105,56 @@ impl Scene {
         Client::connect(&[format!("http://{}", self.coordinator.local_addr())]).unwrap()
     }
 
+    fn start_worker(&self, shape: &Shape) -> RunningWorker {
+        let endpoint = format!("http://{}", self.coordinator.local_addr());
+        let options = WorkerOptions {
+            program: beside_the_tests("tenure"),
+            slots: 1,
+            ..WorkerOptions::new("w1", vec![endpoint], self.directory.path().to_owned())
+        };
+        let ledger = LedgerClient::new(&self.ledger.url(), PATIENCE);
+        match shape.handler(World::new(ledger)) {
+            Some(handlers) => handlers.start(options).unwrap(),
+            None => Worker::start(options).unwrap(),
+        }
+    }
+
     /// Acts as the person of the job's shape does, and never returns.
     pub(crate) async fn act_upon(&self, shape: &Shape, pool: &PgPool) -> Infallible {
         let client = self.client();
         loop {
             match shape.person {
                 Person::Nobody => std::future::pending().await,
-                Person::Cancels => cancel_noted(&client, pool).await,
+                Person::Cancels => {
+                    if let Some(job) = find_noted(pool).await {
+                        // Asked again it is told that it was asked before; or the job is over meanwhile.
+                        let _ = client.cancel_job(&job, "it waits").await;
+                    }
+                }
+                Person::Steers => {
+                    if let Some(job) = find_noted(pool).await {
+                        // The run may have ended meanwhile.
+                        let _ = client.steer_job(&job, "go on").await;
+                    }
+                }
+                Person::ReplacesTheWorker => {
+                    if find_noted(pool).await.is_some() {
+                        self.replace_worker(shape).await;
+                    }
+                }
                 Person::HasItGoOn => self.go_on(&client, shape, pool).await,
             }
             wait_a_moment().await;
         }
+    }
+
+    /// Has the worker leave as whoever restarts its machine does, and starts it anew.
+    async fn replace_worker(&self, shape: &Shape) {
+        let mut worker = self.worker.lock().await;
+        if let Some(leaving) = worker.take() {
+            leaving.shutdown().await;
+        }
+        *worker = Some(self.start_worker(shape));
     }
 
     /// Where the job waits for a person: answers what is in doubt about it, and has it go on. What was done meanwhile is refused.
@@ -170,7 +204,9 @@ impl Scene {
 
     /// Ends worker and coordinator, and says what was really done.
     pub(crate) async fn end(self) -> Vec<Entry> {
-        self.worker.shutdown().await;
+        if let Some(worker) = self.worker.into_inner() {
+            worker.shutdown().await;
+        }
         self.coordinator.shutdown(GRACE).await;
         self.ledger.entries().unwrap()
     }
@@ -214,19 +250,17 @@ pub(crate) async fn submit(client: &Client, shape: &Shape) -> JobId {
     client.submit_job(submission).await.unwrap().job_id
 }
 
-/// Cancels a job once its living run has left a note.
-async fn cancel_noted(client: &Client, pool: &PgPool) {
+/// The job whose living run has left a note, and was not asked to end by somebody who steers it.
+async fn find_noted(pool: &PgPool) -> Option<String> {
     let noted: Option<(Uuid,)> = sqlx::query_as(
         "SELECT l.job FROM leases l JOIN journal h ON h.tenant = l.tenant AND h.job = l.job
-         WHERE l.released_at IS NULL AND h.epoch = l.epoch AND h.kind = 'note'",
+         WHERE l.released_at IS NULL AND h.epoch = l.epoch AND h.kind = 'note'
+             AND NOT EXISTS (SELECT FROM journal s WHERE s.tenant = l.tenant AND s.job = l.job AND s.kind = 'steered')",
     )
     .fetch_optional(pool)
     .await
     .unwrap();
-    if let Some((job,)) = noted {
-        // Asked again it is told that it was asked before; or the job is over meanwhile.
-        let _ = client.cancel_job(&job.to_string(), "it waits").await;
-    }
+    noted.map(|(job,)| job.to_string())
 }
 
 /// The job of a scene: what it gives to others is admitted after it.

@@ -135,3 +135,30 @@ for number in 1 2; do
 done
 exit 65
 "#;
+
+/// An end on purpose between two effects, until an instant has come.
+pub(crate) const SUSPENDED: &str = r#"
+export KEY=mail/before; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+tenure wait --until 1s
+tenure note "it is later"
+export KEY=mail/after; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
+"#;
+
+/// A second session that is booked for later; the one that was booked first does not count.
+pub(crate) const SET_DOWN: &str = r#"
+tenure set-down --until 2h --waiting-for "a thing that comes later"
+export KEY=mail/before; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+tenure set-down --until 1h --waiting-for "the answer"
+export KEY=mail/after; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
+"#;
+
+/// A first run that only somebody else ends, and a second that goes on.
+pub(crate) const HELD: &str = r#"
+export KEY=mail/before; tenure effect "$KEY" --idempotent --no-undo -- sh -c "$post"
+if [ "$TENURE_RUN" -eq 1 ]; then
+    tenure note "held"
+    sleep 60 &
+    wait
+fi
+export KEY=mail/after; tenure effect "$KEY" --probe "$find" --no-undo -- sh -c "$post_unkeyed"
+"#;

@@ -34,6 +34,10 @@ pub(crate) enum Person {
     Nobody,
     /// Somebody who cancels it once it has left a note.
     Cancels,
+    /// Somebody who steers it once it has left a note.
+    Steers,
+    /// Somebody who has its worker leave once it has left a note, and starts another.
+    ReplacesTheWorker,
     /// Somebody who answers what is in doubt as the ledger has it, and has it go on whenever it has come to rest too early.
     HasItGoOn,
 }
@@ -45,7 +49,7 @@ enum Work {
 }
 
 /// Every shape.
-pub(crate) const SHAPES: [Shape; 24] = [
+pub(crate) const SHAPES: [Shape; 28] = [
     handler("steps", handlers::take_steps),
     handler("recoveries", handlers::recover_in_four_ways),
     handler("retries", handlers::retry_until_done),
@@ -70,6 +74,10 @@ pub(crate) const SHAPES: [Shape; 24] = [
     undone("undone-by-hand", scripts::UNDONE_BY_HAND).gone_on_with(),
     script("given", scripts::GIVEN),
     handler("giving", handlers::give_work),
+    script("suspended", scripts::SUSPENDED).gone_on_with(),
+    script("set-down", scripts::SET_DOWN),
+    script("steered", scripts::HELD).acted_upon_by(Person::Steers),
+    script("drained", scripts::HELD).acted_upon_by(Person::ReplacesTheWorker),
 ];
 
 const fn shape(name: &'static str, work: Work) -> Shape {
@@ -115,14 +123,18 @@ const fn undone(name: &'static str, text: &'static str) -> Shape {
 
 /// The shape of this name.
 pub(crate) fn find(name: &str) -> &'static Shape {
-    static ALL: [Shape; 24] = SHAPES;
+    static ALL: [Shape; 28] = SHAPES;
     ALL.iter().find(|shape| shape.name == name).unwrap_or_else(|| panic!("no shape is called {name}"))
 }
 
 impl Shape {
-    /// One that somebody has go on.
+    /// One that somebody has go on, or that goes on by itself.
     const fn gone_on_with(self) -> Self {
-        Self { person: Person::HasItGoOn, ..self }
+        self.acted_upon_by(Person::HasItGoOn)
+    }
+
+    const fn acted_upon_by(self, person: Person) -> Self {
+        Self { person, ..self }
     }
 
     /// The fleet file that declares its agent.

@@ -247,6 +247,26 @@ async fn crash_points_of_a_handler_that_gives_work_to_agents() {
     resume_every_point("giving").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_that_is_suspended_until_an_instant() {
+    resume_every_point("suspended").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_that_books_a_later_session() {
+    resume_every_point("set-down").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_that_is_steered() {
+    resume_every_point("steered").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_points_of_a_script_whose_worker_is_drained() {
+    resume_every_point("drained").await;
+}
+
 /// The table is what the tests above resume, so that none is forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_point_shapes_differ_and_have_enough_points_together() {
