@@ -28,7 +28,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 test-stranger verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-handover chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 test-stranger verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
 	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint have-moto
 
@@ -58,6 +58,10 @@ picture: have-postgres ## draw docs/pictures/demo.svg anew, from what the demo p
 chaos-fleet: have-postgres ## faults of every kind, and checkers (SEED=… for the same again, ROW=… for one)
 	cargo build --bin tenure --bin tenure-ledger --bin chaos-fleet
 	cargo run --quiet --bin chaos-fleet -- $(if $(SEED),--seed $(SEED)) $(if $(ROW),--row $(ROW))
+
+chaos-handover: have-postgres ## every way in which a run is continued by another, and what each costs its job (SEED=…, ROW=… for one)
+	cargo build --bin tenure --bin tenure-ledger --bin chaos-fleet
+	cargo run --quiet --bin chaos-fleet -- --book handover $(if $(SEED),--seed $(SEED)) $(if $(ROW),--row $(ROW))
 
 chaos-effects: have-postgres ## a thousand jobs with effects while workers are killed at record boundaries (SEED=…, JOBS=…)
 	cargo build --bin tenure --bin tenure-ledger --bin effects-worker --bin chaos-effects

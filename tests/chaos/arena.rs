@@ -2,9 +2,10 @@
 //! themselves which were acknowledged, and have a child that beats, outside their session. So whatever a row does finds the
 //! work in the middle, and every witness has something to say.
 //!
-//! Neighbours: `rows` use it; `worksheet` is the fleet file; the test kit owns the processes and the checkers.
+//! Neighbours: `rows` and `scenarios` use it; `charges` looks at what restarts drew on; `worksheet` is the fleet file; the test kit owns the processes and the checkers.
 
 mod blockade;
+mod charges;
 mod worksheet;
 
 use std::{
@@ -18,8 +19,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rand::{Rng, RngExt as _, SeedableRng as _, rngs::StdRng};
 use tenure_postgres::Options;
 use tenure_testkit::{
-    Answer, Cluster, Fault, Heartbeats, Ledger, Submitted, Witnesses, measure_recoveries, read_histories,
-    read_history, wait_for,
+    Answer, Cluster, Fault, Finding, Heartbeats, Ledger, Pid, Submitted, Witnesses, measure_recoveries,
+    read_histories, read_history, wait_for,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -30,7 +31,7 @@ use uuid::Uuid;
 
 use crate::row::{Account, Setting};
 
-pub(crate) use self::blockade::Blockade;
+pub(crate) use self::{blockade::Blockade, charges::Charges};
 
 /// How long anything may take that has to come. It bounds a row that hangs and judges nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -53,6 +54,8 @@ pub(crate) struct Arena {
     /// What was done to workers while the database was up and slots were free.
     faults: Vec<Fault>,
     remarks: Vec<String>,
+    /// What a row found itself.
+    findings: Vec<Finding>,
     /// True once everything was found to hold. Until then the logs are of interest.
     holds: bool,
 }
@@ -102,6 +105,7 @@ impl Arena {
             submissions: Vec::new(),
             faults: Vec::new(),
             remarks: Vec::new(),
+            findings: Vec::new(),
             holds: false,
         };
         let path = arena.shared.join("fleet.toml");
@@ -125,6 +129,13 @@ impl Arena {
         self.faults.push(Fault::now(worker));
     }
 
+    /// Kills a worker together with whoever is named beside it. The worker is frozen first, so that it cannot say anything about the
+    /// others' deaths.
+    pub(crate) fn kill_at_once(&mut self, worker: &str, beside: &[Pid]) -> Result<()> {
+        self.cluster.freeze_worker(worker)?;
+        self.cluster.kill_worker(worker, beside)
+    }
+
     /// One of these, at random.
     pub(crate) fn choose<T: Clone>(&mut self, from: &[T]) -> Result<T> {
         ensure!(!from.is_empty(), "there is nothing to choose from");
@@ -133,11 +144,16 @@ impl Arena {
 
     /// Submits so many jobs of the working agent, and expects each to be acknowledged.
     pub(crate) async fn submit(&mut self, jobs: usize) -> Result<Vec<Uuid>> {
+        self.submit_to("steady", jobs).await
+    }
+
+    /// Submits so many jobs of an agent, and expects each to be acknowledged.
+    pub(crate) async fn submit_to(&mut self, agent: &str, jobs: usize) -> Result<Vec<Uuid>> {
         let endpoints = self.cluster.endpoints();
         let mut ids = Vec::new();
         for _ in 0..jobs {
             let mark = self.next_mark();
-            ids.push(self.submit_until_acknowledged(&mark, "steady", &endpoints).await?);
+            ids.push(self.submit_until_acknowledged(&mark, agent, &endpoints).await?);
         }
         Ok(ids)
     }
@@ -185,7 +201,7 @@ impl Arena {
     }
 
     /// Submits so many jobs of an agent in one batch, and expects each to be acknowledged.
-    pub(crate) async fn submit_batch(&mut self, agent: &str, jobs: usize) -> Result<()> {
+    pub(crate) async fn submit_batch(&mut self, agent: &str, jobs: usize) -> Result<Vec<Uuid>> {
         let marks: Vec<String> = (1..=jobs).map(|number| format!("{agent}{number}")).collect();
         let line =
             |mark: &String| serde_json::json!({ "key": mark, "labels": { "submission": mark } }).to_string();
@@ -195,10 +211,10 @@ impl Arena {
         let printed = self.cluster.run(&["submit", agent, "--batch", &path.display().to_string()])?;
         let ids: Vec<Uuid> = printed.lines().map(str::parse).collect::<Result<_, _>>()?;
         ensure!(ids.len() == jobs, "{} of {jobs} submissions were acknowledged", ids.len());
-        let acknowledged = marks.into_iter().zip(ids);
+        let acknowledged = marks.into_iter().zip(ids.iter().copied());
         self.submissions
             .extend(acknowledged.map(|(mark, job)| Submitted { mark, answer: Answer::Acknowledged(job) }));
-        Ok(())
+        Ok(ids)
     }
 
     /// Starts a client that submits and has nobody to tell: it is killed when this is dropped.
@@ -327,7 +343,8 @@ impl Arena {
             notes: Some(&self.shared.join("notes")),
             database: &self.cluster.database,
         };
-        let findings = witnesses.check().await?;
+        let mut findings = witnesses.check().await?;
+        findings.append(&mut self.findings);
         let histories = read_histories(&self.cluster.database, &heartbeats).await?;
         Ok(Account {
             findings,
@@ -341,7 +358,7 @@ impl Arena {
         wait_for("every job to succeed", PATIENCE, async || {
             let open: Result<Vec<(Uuid, String, Option<String>)>, sqlx::Error> = sqlx::query_as(
                 "SELECT job, state, detail FROM jobs
-                 WHERE (agent = 'steady' OR agent LIKE 'announce-%') AND state <> 'succeeded'
+                 WHERE (agent LIKE 'steady%' OR agent LIKE 'announce-%') AND state <> 'succeeded'
                    AND NOT (agent = 'announce-ask' AND state = 'quarantined')",
             )
             .fetch_all(&self.cluster.database)

@@ -88,6 +88,37 @@ impl Report {
         failed == 0 && counted == [0; 3] && (!judge_speed || is_quick(seen, unseen))
     }
 
+    /// The last line of the book of handovers; true as there.
+    pub(crate) fn print_handover_summary(&self, judge_speed: bool) -> bool {
+        let skipped: Vec<serde_json::Value> = self
+            .lines
+            .iter()
+            .filter_map(|(row, outcome)| match outcome {
+                Outcome::Skipped(why) => Some(json!({ "scenario": row.title, "why": why })),
+                Outcome::Passed(_) | Outcome::Broken(_) | Outcome::Failed(_) => None,
+            })
+            .collect();
+        let failed = self.lines.iter().filter(|(_, outcome)| outcome.has_failed()).count();
+        let recoveries = self.recoveries();
+        let (seen, unseen) = (Spread::of(&recoveries.seen_ms), Spread::of(&recoveries.unseen_ms));
+        let counted = [Concern::OverlappingChildren, Concern::Lost, Concern::Price].map(|of| self.count(of));
+        println!(
+            "{}",
+            json!({
+                "scenarios": self.lines.len(),
+                "failed": failed,
+                "skipped": skipped.len(),
+                "skipped_scenarios": skipped,
+                "overlapping_children": counted[0],
+                "lost": counted[1],
+                "attempts_misused": counted[2],
+                "recovery_seen_ms": seen,
+                "recovery_unseen_ms": unseen,
+            })
+        );
+        failed == 0 && counted == [0; 3] && (!judge_speed || is_quick(seen, unseen))
+    }
+
     fn accounts(&self) -> impl Iterator<Item = &Account> {
         self.lines.iter().filter_map(|(_, outcome)| match outcome {
             Outcome::Passed(account) | Outcome::Broken(account) => Some(account),

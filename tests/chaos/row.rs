@@ -1,7 +1,7 @@
 //! A row: a fault, what it needs, and the function that makes it and has everything checked. A row that panics has failed,
 //! like one that returns an error; what it started ends with it.
 //!
-//! Neighbours: `rows`, `report`.
+//! Neighbours: `rows`, `scenarios`, `report`.
 
 use std::{any::Any, fmt, path::PathBuf, pin::Pin, thread};
 
@@ -44,6 +44,13 @@ pub(crate) enum Outcome {
     Failed(String),
     /// This host has not what it needs.
     Skipped(String),
+}
+
+impl Outcome {
+    /// Whether something did not hold, or could not be found out.
+    pub(crate) const fn has_failed(&self) -> bool {
+        matches!(self, Self::Broken(_) | Self::Failed(_))
+    }
 }
 
 impl fmt::Display for Outcome {

@@ -14,6 +14,7 @@ mod limit;
 mod liveness;
 mod note;
 mod ownership;
+mod price;
 mod submission;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use self::{
     liveness::check_liveness,
     note::check_notes,
     ownership::check_ownership,
+    price::check_prices,
     submission::{Answer, Submitted, check_submissions},
 };
 
@@ -60,6 +62,8 @@ pub enum Concern {
     Deadline,
     /// A limit was not kept.
     Limit,
+    /// A restart was charged to whom it should not have been.
+    Price,
 }
 
 impl fmt::Display for Concern {
@@ -75,6 +79,7 @@ impl fmt::Display for Concern {
             Self::Lease => "lease",
             Self::Deadline => "deadline",
             Self::Limit => "limit",
+            Self::Price => "price",
         })
     }
 }
@@ -136,6 +141,7 @@ impl<'a> Witnesses<'a> {
         findings.extend(check_leases(self.database).await?);
         findings.extend(check_deadlines(self.database).await?);
         findings.extend(check_limits(self.database).await?);
+        findings.extend(check_prices(self.database).await?);
         if let Some(heartbeats) = self.heartbeats {
             findings.extend(check_children(self.database, heartbeats).await?);
         }

@@ -32,7 +32,7 @@ mod wait;
 pub use checker::{
     Answer, Concern, Finding, Submitted, Witnesses, check_chains, check_children, check_conclusions,
     check_deadlines, check_effects, check_leases, check_limits, check_liveness, check_notes, check_ownership,
-    check_submissions, count_in_doubt,
+    check_prices, check_submissions, count_in_doubt,
 };
 pub use cluster::{Cluster, Crash};
 pub use collector::{Collector, ReceivedSpan};
@@ -46,7 +46,7 @@ pub use host::{Break, Host};
 pub use ledger::{Behaviour, Entry, Ledger, LedgerClient, LedgerError, Posted, read_entries};
 pub use nix::unistd::Pid;
 pub use peer::{Answered, Call, PREFACE, Peer, announce_message, frame_message, read_to_close, throw_bytes};
-pub use processes::{descendants_of, guardians_of};
+pub use processes::{descendants_of, guardian_of, guardians_of};
 pub use programs::find_program;
 pub use proxy::{Proxy, Treatment, Way};
 pub use recovery::{Fault, Recoveries, Spread, measure_recoveries, now_ns};

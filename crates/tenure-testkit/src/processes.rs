@@ -22,6 +22,20 @@ pub fn guardians_of(worker: Pid) -> Result<Vec<Pid>> {
     Ok(children.map(|(pid, _)| pid).filter(is_guardian).collect())
 }
 
+/// The guardian beside a worker whose child works on this job, by the variables of what is below it; none where there is none.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn guardian_of(worker: Pid, job: &str) -> Result<Option<Pid>> {
+    let variable = format!("TENURE_JOB={job}").into_bytes();
+    for guardian in guardians_of(worker)? {
+        if descendants_of(guardian)?.into_iter().any(|pid| has_variable(pid, &variable)) {
+            return Ok(Some(guardian));
+        }
+    }
+    Ok(None)
+}
+
 /// Everything below a process, nearest first: its children, theirs, and so on.
 ///
 /// # Errors
@@ -72,6 +86,12 @@ fn parent_of(process: &Path) -> Option<i32> {
     let stat = fs::read_to_string(process.join("stat")).ok()?;
     // The name in parentheses may itself hold parentheses and blanks: fields are counted after the last one.
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn has_variable(pid: Pid, variable: &[u8]) -> bool {
+    // One that is gone meanwhile has none.
+    let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    variables.split(|byte| *byte == 0).any(|entry| entry == variable)
 }
 
 fn first_argument(pid: Pid) -> Option<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! The agents of an arena, as a fleet file.
 //!
-//! `steady` works until the gate is open. The others misbehave, each in a way of its own, and belong to one row.
+//! Those that are called `steady…` work until the gate is open, and have to succeed. The others misbehave, each in a way of its own, and belong to one row.
 
 use std::path::Path;
 
@@ -26,6 +26,47 @@ while [ ! -e "$SHARED_DIR/gate" ]; do
     sleep 0.2
 done
 echo done > "$TENURE_RESULT"
+'''
+
+# Costs little, for hundreds at once.
+[agents.steady-light]
+script = '''
+export HEARTBEAT_S=5
+HEARTBEAT
+tenure note "run $TENURE_RUN is here" && echo "run $TENURE_RUN is here" >> "$NOTES/$TENURE_JOB"
+while [ ! -e "$SHARED_DIR/gate" ]; do sleep 2; done
+'''
+
+# Its stop-grace is as long as the drain grace, so that a worker that leaves asks it at once.
+[agents.steady-mobile]
+stop-grace = "25s"
+limits = { runs = 1000 }
+script = '''
+HEARTBEAT
+i=0
+while [ ! -e "$SHARED_DIR/gate" ]; do
+    i=$((i + 1))
+    text="note $i of run $TENURE_RUN"
+    if tenure note "$text"; then echo "$text" >> "$NOTES/$TENURE_JOB"; fi
+    sleep 1
+done
+'''
+
+# Has as few attempts as an agent that says nothing, and stands beside the poisoned one.
+[agents.steady-neighbour]
+recovery = { policy = "automatic", max-attempts = 2, max-losses = 50, backoff = { first = "100ms", max = "1s" } }
+script = '''
+HEARTBEAT
+tenure note "run $TENURE_RUN is here" && echo "run $TENURE_RUN is here" >> "$NOTES/$TENURE_JOB"
+while [ ! -e "$SHARED_DIR/gate" ]; do sleep 0.5; done
+'''
+
+# Wherever it has begun, its worker dies. A child in a namespace of its own cannot reach it, so an accomplice outside does it.
+[agents.poisoned]
+recovery = { policy = "automatic", max-attempts = 2, max-losses = 50, backoff = { first = "100ms", max = "1s" } }
+script = '''
+HEARTBEAT
+while :; do sleep 0.5; done
 '''
 
 # Announces a row of effects, each to the ledger, and waits for the gate. How a doubt is settled differs.

@@ -400,6 +400,18 @@ async fn restart_and_lease_beyond_their_limits_are_found() {
 }
 
 #[tokio::test]
+async fn restarts_that_no_record_granted_are_found() {
+    assert_all_found(
+        Concern::Price,
+        &[
+            ("UPDATE jobs SET attempts = 1 WHERE job = FINISHED", "its row counts 1 attempts and 0 losses"),
+            ("UPDATE jobs SET losses = 2 WHERE job = READY", "its row counts 0 attempts and 2 losses"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn children_that_overlap_are_found_also_across_a_silent_run() {
     let story = Story::tell().await;
     story.write_beats(story.finished, 1, "100\n300\n");
