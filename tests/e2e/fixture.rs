@@ -139,6 +139,15 @@ pub(crate) async fn wait_for_line(path: &Path) {
     .await;
 }
 
+/// Waits until somebody's log has this text.
+pub(crate) async fn wait_for_log(log: &Path, wanted: &str) {
+    wait_for(&format!("{} to say {wanted:?}", log.display()), PATIENCE, async || {
+        let text = fs::read_to_string(log).unwrap_or_default();
+        if text.contains(wanted) { Ok(()) } else { Err(text) }
+    })
+    .await;
+}
+
 /// The reason code of a refusal that was asked for with `--json`.
 pub(crate) fn refusal_code(output: &Output) -> String {
     assert!(!output.status.success(), "this was to be refused: {}", String::from_utf8_lossy(&output.stdout));

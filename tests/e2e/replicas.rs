@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use tenure_postgres::Options;
 use tenure_testkit::{Cluster, Proxy, Treatment, wait_for};
 
-use crate::fixture::{Fleet, PATIENCE, program, wait_for_line};
+use crate::fixture::{Fleet, PATIENCE, program, wait_for_line, wait_for_log};
 
 const AGENTS: &str = r#"
 [agents.patient]
@@ -101,7 +101,11 @@ async fn with_every_notification_lost_a_start_comes_with_the_poll() {
         let job = fleet.submit_to("c1", "quick");
         fleet.wait_for_state(job, "succeeded").await;
     }
-    wait_for_log(&fleet, "c2", "the listener does not hear what this coordinator itself sends").await;
+    wait_for_log(
+        &fleet.cluster.log_path("c2"),
+        "the listener does not hear what this coordinator itself sends",
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +166,7 @@ async fn a_grant_in_the_hands_of_a_frozen_coordinator_comes_too_late_when_it_tha
     wait_for_line(&fleet.shared().join("starts")).await;
 
     fleet.cluster.thaw_coordinator("c1").unwrap();
-    wait_for_log(&fleet, "c1", &granted).await;
+    wait_for_log(&fleet.cluster.log_path("c1"), &granted).await;
     fleet.let_go();
     fleet.wait_for_state(job, "succeeded").await;
     assert_eq!(fleet.starts(), 1, "the late grant was refused");
@@ -246,10 +250,10 @@ async fn a_second_signal_ends_a_coordinator_that_still_waits_for_its_database() 
     let (mut fleet, database) = start_through_proxy().await;
     database.treat(Treatment::Stall);
     let mut submitting = fleet.begin_to_submit("c1", "quick");
-    wait_for_log(&fleet, "c1", "the database does not answer").await;
+    wait_for_log(&fleet.cluster.log_path("c1"), "the database does not answer").await;
     let pid = fleet.cluster.coordinator_pid("c1").unwrap();
     kill(pid, Signal::SIGTERM).unwrap();
-    wait_for_log(&fleet, "c1", "the coordinator drains").await;
+    wait_for_log(&fleet.cluster.log_path("c1"), "the coordinator drains").await;
     fleet.cluster.stop_coordinator("c1").await.unwrap();
     assert!(!fleet.log("c1").contains("the grace is over"), "it waited out its grace");
     let _ = submitting.kill();
@@ -260,12 +264,4 @@ impl Fleet {
     fn log(&self, name: &str) -> String {
         fs::read_to_string(self.cluster.log_path(name)).unwrap_or_default()
     }
-}
-
-async fn wait_for_log(fleet: &Fleet, name: &str, wanted: &str) {
-    wait_for(&format!("{name} to log {wanted:?}"), PATIENCE, async || {
-        let log = fleet.log(name);
-        if log.contains(wanted) { Ok(()) } else { Err(log) }
-    })
-    .await;
 }

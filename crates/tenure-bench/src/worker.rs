@@ -206,7 +206,7 @@ impl StandIn {
             }
             // Nothing is lost while the stream lives: what it does not hold is on its way, or over.
             Response::Attached(_) | Response::LostGrants(_) => Ok(()),
-            other @ (Response::Order(_) | Response::OutputWritten(_)) => {
+            other @ (Response::Order(_) | Response::OutputWritten(_) | Response::CreditsWithdrawn(_)) => {
                 bail!("nothing of this measurement causes {other:?}")
             }
         }

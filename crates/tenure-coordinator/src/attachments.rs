@@ -15,13 +15,14 @@ use tenure_core::{
     refusal::Refusal,
     run_ref::RunRef,
 };
-use tenure_proto::v1::{AttachResponse, attach_response::Message};
+use tenure_proto::v1::{AttachResponse, CreditsWithdrawn, attach_response::Message};
 use tenure_store::{AttachedTerm, Floors};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     metrics::{Limit, metrics},
+    promise::Promises,
     refusals::OVERLOAD_RETRY,
 };
 
@@ -44,6 +45,8 @@ pub(crate) struct Attached {
 #[derive(Debug)]
 struct State {
     credits: u32,
+    /// Credits that were taken, of which it is not known yet whether a grant comes of them.
+    promised: u32,
     /// The worker wants no more runs on this stream, also where a credit is given back.
     withdrawn: bool,
     runs: Vec<RunRef>,
@@ -77,6 +80,7 @@ impl Attached {
             registration,
             state: Mutex::new(State {
                 credits: 0,
+                promised: 0,
                 withdrawn: false,
                 runs,
                 composing: Vec::new(),
@@ -142,11 +146,34 @@ impl Attached {
         }
     }
 
-    /// The worker wants no more runs on this stream: it is about to stop.
+    /// The worker wants no more runs on this stream: it is about to stop. It is told once no grant follows any more.
     pub(crate) fn withdraw_credits(&self) {
         let mut state = self.state();
         state.credits = 0;
         state.withdrawn = true;
+        let is_promised = state.promised > 0;
+        drop(state);
+        if !is_promised {
+            self.send(Message::CreditsWithdrawn(CreditsWithdrawn {}));
+        }
+    }
+
+    /// So many promises are settled, and so many of their credits given back.
+    pub(crate) fn settle_promises(&self, settled: u32, given_back: u32) {
+        if settled == 0 {
+            return;
+        }
+        let mut state = self.state();
+        state.promised = state.promised.saturating_sub(settled);
+        if !state.withdrawn {
+            state.credits = state.credits.saturating_add(given_back).min(self.registration.slots);
+            return;
+        }
+        let is_promised = state.promised > 0;
+        drop(state);
+        if !is_promised {
+            self.send(Message::CreditsWithdrawn(CreditsWithdrawn {}));
+        }
     }
 
     /// A message came. True where the worker had been silent, so that it is offered runs again.
@@ -165,14 +192,14 @@ impl Attached {
 
     /// Takes up to so many credits: each is a promise to grant a run, or to give the credit back. A stream that ends takes
     /// no more.
-    pub(crate) fn take_credits(&self, most: u32) -> u32 {
+    pub(crate) fn take_credits(self: &Arc<Self>, most: u32) -> Promises {
         let mut state = self.state();
-        if self.is_silent(&state) || self.closing.is_cancelled() {
-            return 0;
-        }
-        let taken = state.credits.min(most);
+        let is_offered = !self.is_silent(&state) && !self.closing.is_cancelled();
+        let taken = if is_offered { state.credits.min(most) } else { 0 };
         state.credits -= taken;
-        taken
+        state.promised += taken;
+        drop(state);
+        Promises::taken(self.clone(), taken)
     }
 
     /// How many more runs it is to be offered.
@@ -385,20 +412,47 @@ mod tests {
         let (attached, _messages) = attached(1);
         attached.add_credits(3);
         attached.state().heard_at -= Duration::from_secs(16);
-        assert_eq!((attached.credits(), attached.take_credits(1)), (0, 0));
+        assert_eq!((attached.credits(), attached.take_credits(1).count()), (0, 0));
         assert!(attached.note_heard(), "it had been silent");
         assert!(!attached.note_heard());
-        assert_eq!(attached.take_credits(3), 3);
+        assert_eq!(attached.take_credits(3).count(), 3);
     }
 
     #[test]
     fn a_worker_that_withdrew_its_credits_is_offered_nothing_also_where_one_is_given_back() {
         let (attached, _messages) = attached(1);
         attached.add_credits(3);
-        assert_eq!(attached.take_credits(1), 1);
+        let promised = attached.take_credits(1);
         attached.withdraw_credits();
-        attached.add_credits(1);
-        assert_eq!((attached.credits(), attached.take_credits(1)), (0, 0));
+        drop(promised);
+        assert_eq!((attached.credits(), attached.take_credits(1).count()), (0, 0));
+    }
+
+    #[test]
+    fn a_worker_that_withdrew_its_credits_is_told_once_no_grant_follows() {
+        let (attached, mut messages) = attached(1);
+        let mut is_told = move || match messages.try_recv().map(|response| response.message) {
+            Ok(message) => message == Some(Message::CreditsWithdrawn(CreditsWithdrawn {})),
+            Err(_) => false,
+        };
+        attached.add_credits(3);
+        let mut promised = attached.take_credits(3);
+        let first = promised.split_one().unwrap();
+        attached.withdraw_credits();
+        assert!(!is_told());
+        first.keep();
+        assert!(!is_told(), "two are promised still");
+        drop(promised);
+        assert!(is_told());
+        assert!(!is_told(), "it is told once");
+    }
+
+    #[test]
+    fn a_worker_to_which_nothing_is_promised_is_told_at_once() {
+        let (attached, mut messages) = attached(1);
+        attached.withdraw_credits();
+        let told = messages.try_recv().unwrap().message;
+        assert_eq!(told, Some(Message::CreditsWithdrawn(CreditsWithdrawn {})));
     }
 
     #[test]
@@ -406,14 +460,15 @@ mod tests {
         let (attached, _messages) = attached(1);
         attached.add_credits(3);
         attached.close(Refusal::new(Reason::CoordinatorUnavailable, "stopping"));
-        assert_eq!((attached.credits(), attached.take_credits(1)), (0, 0));
+        assert_eq!((attached.credits(), attached.take_credits(1).count()), (0, 0));
     }
 
     #[test]
     fn credits_are_taken_once_and_never_exceed_the_slots() {
         let (attached, _messages) = attached(1);
         attached.add_credits(3);
-        assert_eq!((attached.take_credits(2), attached.take_credits(2), attached.take_credits(2)), (2, 1, 0));
+        let taken = [2, 2, 2].map(|most| attached.take_credits(most));
+        assert_eq!(taken.each_ref().map(Promises::count), [2, 1, 0]);
         attached.add_credits(u32::MAX);
         assert_eq!(attached.credits(), 4);
     }

@@ -21,6 +21,7 @@ use crate::{
     metrics::{ClaimWay, Statement, metrics},
     mint::Secret,
     patience::within,
+    promise::Promises,
     refusals::chain,
 };
 
@@ -81,44 +82,42 @@ async fn offer_jobs(parts: &Parts, attached: &Arc<Attached>, full: bool, report:
     if !full && attached.queue_view().empty_at == Some(ready_count) {
         return false;
     }
-    let credits = attached.take_credits(CLAIM_MAX_JOBS);
-    if credits == 0 {
+    let promises = attached.take_credits(CLAIM_MAX_JOBS);
+    if promises.count() == 0 {
         return false;
     }
     report.workers += 1;
-    let secrets: Vec<Secret> = (0..credits).map(|_| parts.run_secrets.mint()).collect();
+    let secrets: Vec<Secret> = (0..promises.count()).map(|_| parts.run_secrets.mint()).collect();
     let request = request_jobs(parts, attached, full, &secrets);
     let begun = Instant::now();
     let claiming = within(parts.store.claim_jobs(&request)).await;
     metrics().note_statement(Statement::Claim, begun.elapsed());
     let failure = match claiming {
-        Ok(Ok(outcome)) => return take_claim(parts, attached, outcome, ready_count, &secrets, report).await,
+        Ok(Ok(outcome)) => return take_claim(parts, promises, outcome, ready_count, &secrets, report).await,
         Ok(Err(error)) => chain(&error),
         // What was claimed is found again as a lost grant.
         Err(unanswered) => unanswered.to_string(),
     };
     report.failed += 1;
-    attached.add_credits(credits);
     tracing::info!(worker = %attached.worker, error = failure, "claiming failed");
     false
 }
 
 async fn take_claim(
     parts: &Parts,
-    attached: &Arc<Attached>,
+    promises: Promises,
     outcome: ClaimOutcome,
     ready_count: u64,
     secrets: &[Secret],
     report: &mut PassReport,
 ) -> bool {
-    let credits = u32::try_from(secrets.len()).unwrap_or(CLAIM_MAX_JOBS);
-    let claimed = u32::try_from(outcome.claimed.len()).unwrap_or(credits);
-    attached.add_credits(credits.saturating_sub(claimed));
+    let attached = promises.attached().clone();
+    let claimed = u32::try_from(outcome.claimed.len()).unwrap_or(promises.count());
     report.claimed += claimed;
     metrics().note_claims(ClaimWay::Queue, claimed.into());
     if let Some(refusal) = outcome.refused {
         report.refused += 1;
-        refuse_term(attached, refusal);
+        refuse_term(&attached, refusal);
         return false;
     }
     let view = QueueView {
@@ -126,7 +125,7 @@ async fn take_claim(
         empty_at: (!outcome.full && outcome.denied.is_empty()).then_some(ready_count),
     };
     attached.set_queue_view(view);
-    take_outcome(parts, attached, outcome, secrets, report).await && attached.credits() > 0
+    take_outcome(parts, promises, outcome, secrets, report).await && attached.credits() > 0
 }
 
 fn request_jobs(parts: &Parts, attached: &Attached, full: bool, secrets: &[Secret]) -> ClaimRequest {
@@ -148,7 +147,7 @@ fn request_jobs(parts: &Parts, attached: &Attached, full: bool, secrets: &[Secre
 
 async fn take_outcome(
     parts: &Parts,
-    attached: &Arc<Attached>,
+    mut promises: Promises,
     outcome: ClaimOutcome,
     secrets: &[Secret],
     report: &mut PassReport,
@@ -157,7 +156,9 @@ async fn take_outcome(
     for run in &claimed {
         parts.wakes.wake_watchers(run.job);
     }
-    grant_runs(parts, attached, claimed, secrets).await;
+    grant_runs(parts, &mut promises, claimed, secrets).await;
+    // What nothing was claimed for is offered again.
+    drop(promises);
     for facts in denied {
         report.denied += u32::from(conclude_denied(parts, &facts).await);
     }

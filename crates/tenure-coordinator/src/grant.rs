@@ -3,8 +3,6 @@
 //! is lost and found again by the worker's next attach; that is no error here. Neighbours: `dispatch` and the submission
 //! claim, `attachments` sends, the core composes.
 
-use std::sync::Arc;
-
 use prost::bytes::Bytes;
 use tenure_core::{
     brief::brief,
@@ -24,7 +22,7 @@ use tenure_proto::{
 use tenure_store::Claimed;
 
 use crate::{
-    attachments::Attached, coordinator::Parts, lane::Lanes, metrics::metrics, mint::Secret,
+    coordinator::Parts, lane::Lanes, metrics::metrics, mint::Secret, promise::Promises,
     run_secret::RunSecrets, trace::grant_trace,
 };
 
@@ -50,19 +48,20 @@ const KINDS_TOLD: [&str; 12] = [
 /// Hands claimed runs to the worker they were claimed for.
 pub(crate) async fn grant_runs(
     parts: &Parts,
-    attached: &Arc<Attached>,
+    promises: &mut Promises,
     claimed: Vec<Claimed>,
     secrets: &[Secret],
 ) {
     for run in claimed {
         let Some(secret) = secrets.get(run.secret_index) else { continue };
+        let Some(promise) = promises.split_one() else { continue };
         if is_without_history(&run) {
             let secret = mark_secret(&parts.run_secrets, &run, secret);
-            grant_first_run(&parts.lanes, attached, run, secret).await;
+            grant_first_run(&parts.lanes, promise, run, secret).await;
         } else {
             parts.lanes.remember_run(run_ref(&run), run.head, run.head_at).await;
             let secret = mark_secret(&parts.run_secrets, &run, secret);
-            grant_with_history(parts, attached, run, secret);
+            grant_with_history(parts, promise, run, secret);
         }
     }
 }
@@ -81,29 +80,29 @@ pub(crate) fn mark_secret(secrets: &RunSecrets, run: &Claimed, random: &Secret) 
 }
 
 /// Hands over the first run of a job: there is nothing before it.
-pub(crate) async fn grant_first_run(lanes: &Lanes, attached: &Attached, run: Claimed, secret: RunSecret) {
+pub(crate) async fn grant_first_run(lanes: &Lanes, promise: Promises, run: Claimed, secret: RunSecret) {
     lanes.remember_run(run_ref(&run), run.head, run.head_at).await;
     let deadline = remaining_deadline(&run);
     let handover = Handover::for_dispatch(run.job, run.run, run.input.clone(), &deadline, run.now);
     // Where it is refused, whoever wakes dispatch next uses the credit.
-    let _ = send_grant(attached, run, secret, &handover);
+    let _ = send_grant(promise, run, secret, &handover);
 }
 
 /// Reads the journal in a task of its own, so that a long one delays nobody else's grant.
-fn grant_with_history(parts: &Parts, attached: &Arc<Attached>, run: Claimed, secret: RunSecret) {
-    let (task_parts, attached) = (parts.clone(), attached.clone());
-    let composing = attached.begin_composing(run_ref(&run));
+fn grant_with_history(parts: &Parts, promise: Promises, run: Claimed, secret: RunSecret) {
+    let task_parts = parts.clone();
+    let composing = promise.attached().begin_composing(run_ref(&run));
     parts.tasks.spawn(async move {
         let granted = match read_history(&task_parts, &run).await {
             Ok(history) => match history.compose_handover(run.now, &remaining_deadline(&run)) {
                 Some(handover) => {
                     let awaited = read_awaited(&task_parts, &run).await;
                     let handover = Handover { awaited, ..handover };
-                    send_grant(&attached, run, secret, &handover)
+                    send_grant(promise, run, secret, &handover)
                 }
-                None => refuse_grant(&attached, &run, "its journal does not show how it began"),
+                None => refuse_grant(promise, &run, "its journal does not show how it began"),
             },
-            Err(refusal) => refuse_grant(&attached, &run, &refusal.message),
+            Err(refusal) => refuse_grant(promise, &run, &refusal.message),
         };
         drop(composing);
         if granted == Granted::Refused {
@@ -141,8 +140,8 @@ enum Granted {
 
 /// Its worker never hears of it, says so when asked, and the run is given back as never started. The worker still counts the
 /// credit that was taken for it, so it is used for another run.
-fn refuse_grant(attached: &Attached, run: &Claimed, because: &str) -> Granted {
-    attached.add_credits(1);
+fn refuse_grant(promise: Promises, run: &Claimed, because: &str) -> Granted {
+    drop(promise);
     tracing::warn!(
         job = %run.job, run = %run.run, epoch = %run.epoch, because,
         "a handover could not be composed, so the run is not granted"
@@ -185,11 +184,12 @@ fn remaining_deadline(run: &Claimed) -> Deadline {
     Deadline::new(run.now, run.deadline_at)
 }
 
-fn send_grant(attached: &Attached, run: Claimed, secret: RunSecret, handover: &Handover) -> Granted {
+fn send_grant(promise: Promises, run: Claimed, secret: RunSecret, handover: &Handover) -> Granted {
     let json = match handover.to_json() {
         Ok(json) => json,
-        Err(error) => return refuse_grant(attached, &run, &error.to_string()),
+        Err(error) => return refuse_grant(promise, &run, &error.to_string()),
     };
+    let attached = promise.attached();
     let (input, input_blob, input_erased) = match run.input.clone() {
         KeptValue::Beside(value) => (value.into(), None, false),
         KeptValue::Blob(reference) => (Bytes::new(), Some(write_blob_ref(reference)), false),
@@ -225,6 +225,7 @@ fn send_grant(attached: &Attached, run: Claimed, secret: RunSecret, handover: &H
         attempt: run.attempt,
         session_started_at: Some(write_timestamp(run.started_at)),
     }));
+    promise.keep();
     Granted::Sent
 }
 

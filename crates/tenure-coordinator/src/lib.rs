@@ -34,6 +34,7 @@ mod metrics;
 mod mint;
 mod patience;
 mod poll;
+mod promise;
 mod refusals;
 mod trace;
 mod vital;

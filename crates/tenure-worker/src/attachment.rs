@@ -112,13 +112,25 @@ async fn attach_until_closed(context: &Arc<WorkerContext>, term: &Arc<HeldTerm>)
                 context.attached.send_replace(true);
                 match stream.run().await {
                     StreamEnd::TermClosed => return,
+                    StreamEnd::Left => return wait_for_the_end(context).await,
+                    StreamEnd::Closed => info!("the coordinator closed the stream; the worker attaches anew"),
                     StreamEnd::Lost(why) => info!(%why, "the stream is lost; the worker attaches anew"),
                 }
                 context.attached.send_replace(false);
             }
             Err(StreamEnd::TermClosed) => return,
+            Err(StreamEnd::Left) => return wait_for_the_end(context).await,
+            Err(StreamEnd::Closed) => {
+                info!("the coordinator closed the stream at once; the worker tries again")
+            }
             Err(StreamEnd::Lost(why)) => info!(%why, "the worker could not attach; it tries again"),
         }
         sleep(pauses.next().unwrap_or(limits::RECONNECT_MAX)).await;
     }
+}
+
+/// The worker left: it attaches no more.
+async fn wait_for_the_end(context: &WorkerContext) {
+    context.drain.note_left();
+    std::future::pending().await
 }

@@ -21,16 +21,31 @@ pub(crate) enum DrainPhase {
     Hastened,
 }
 
+/// How far a worker that leaves is with its coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parting {
+    /// Grants may be on their way to it.
+    GrantsMayCome,
+    /// None is, and none follows.
+    NoGrantComes,
+    /// Everything that it said was heard.
+    Left,
+}
+
 /// The phase of one worker.
 #[derive(Debug)]
 pub(crate) struct Drain {
     phase: watch::Sender<DrainPhase>,
+    parting: watch::Sender<Parting>,
 }
 
 impl Drain {
     /// Serving.
     pub(crate) fn new() -> Self {
-        Self { phase: watch::Sender::new(DrainPhase::Serving) }
+        Self {
+            phase: watch::Sender::new(DrainPhase::Serving),
+            parting: watch::Sender::new(Parting::GrantsMayCome),
+        }
     }
 
     /// Begins to drain; where that was begun before, shortens the grace to nothing.
@@ -51,6 +66,36 @@ impl Drain {
     /// The phase as it changes.
     pub(crate) fn watch_phase(&self) -> watch::Receiver<DrainPhase> {
         self.phase.subscribe()
+    }
+
+    /// A stream was opened.
+    pub(crate) fn note_grants_may_come(&self) {
+        self.parting.send_replace(Parting::GrantsMayCome);
+    }
+
+    /// The coordinator answered that no grant follows.
+    pub(crate) fn note_no_grant_comes(&self) {
+        self.parting.send_replace(Parting::NoGrantComes);
+    }
+
+    /// Waits until no grant is on its way to the worker any more.
+    pub(crate) async fn no_grant_comes(&self) {
+        self.reach(|parting| parting != Parting::GrantsMayCome).await;
+    }
+
+    /// Everything that the worker said was heard.
+    pub(crate) fn note_left(&self) {
+        self.parting.send_replace(Parting::Left);
+    }
+
+    /// Waits until that is so.
+    pub(crate) async fn left(&self) {
+        self.reach(|parting| parting == Parting::Left).await;
+    }
+
+    async fn reach(&self, is_reached: impl Fn(Parting) -> bool) {
+        // The sender lives as long as this.
+        let _ = self.parting.subscribe().wait_for(|parting| is_reached(*parting)).await;
     }
 
     /// Waits for something, but not longer than the grace.

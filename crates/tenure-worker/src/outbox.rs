@@ -51,6 +51,7 @@ struct Queues {
     renewal: bool,
     credits: u32,
     withdrawn: bool,
+    closed: bool,
     not_mine: VecDeque<v1::RunRef>,
     reports: VecDeque<(RunKey, u64)>,
     output: VecDeque<(RunKey, u64)>,
@@ -67,6 +68,7 @@ impl Outbox {
                 renewal: false,
                 credits: 0,
                 withdrawn: false,
+                closed: false,
                 not_mine: VecDeque::new(),
                 reports: VecDeque::new(),
                 output: VecDeque::new(),
@@ -222,6 +224,12 @@ impl Outbox {
         self.free_window(freed_bytes);
     }
 
+    /// Nothing more is sent once what stands here was.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.added.notify_one();
+    }
+
     /// Starts over for a new stream with a window of its own: everything unacknowledged is to be sent again, and what was
     /// said about the old stream is void.
     pub(crate) fn rewind(&self, window_bytes: u64) {
@@ -241,11 +249,15 @@ impl Outbox {
         self.added.notify_one();
     }
 
-    /// The next thing to send; waits until there is one.
-    pub(crate) async fn next_outgoing(&self) -> Outgoing {
+    /// The next thing to send; waits until there is one. None: nothing more is.
+    pub(crate) async fn next_outgoing(&self) -> Option<Outgoing> {
         loop {
-            if let Some(outgoing) = self.lock().take_next() {
-                return outgoing;
+            let (next, is_closed) = {
+                let mut queues = self.lock();
+                (queues.take_next(), queues.closed)
+            };
+            if next.is_some() || is_closed {
+                return next;
             }
             self.added.notified().await;
         }

@@ -160,11 +160,20 @@ impl RunningWorker {
         }
         self.context.runs.close();
         self.context.drain.grace_over_or(self.context.held.wait_until_empty()).await;
-        // Empty once every end is acknowledged and every guardian was let go.
-        if timeout(limits::DRAIN_REPORT_TIMEOUT, self.context.runs.wait()).await.is_err() {
-            warn!("not every end was acknowledged; the guardians report what is missing");
+        if timeout(limits::DRAIN_REPORT_TIMEOUT, self.take_leave()).await.is_err() {
+            warn!("not everything was acknowledged; the guardians report what is missing");
         }
         info!(worker = %self.context.name, "the worker has stopped");
+    }
+
+    /// Leaves nothing behind: no end that is not acknowledged, no grant that nobody answered.
+    async fn take_leave(&self) {
+        let context = &self.context;
+        context.drain.no_grant_comes().await;
+        // Empty once every end is acknowledged and every guardian was let go.
+        context.runs.wait().await;
+        context.outbox.close();
+        context.drain.left().await;
     }
 
     /// Serves until SIGTERM or SIGINT, then shuts down; a second signal shortens the grace to nothing.

@@ -15,11 +15,11 @@ use tenure_core::{
 use tenure_store::{Claimed, EagerClaim, NewJob, Submitted};
 
 use super::SealedJob;
-use crate::{attachments::Attached, mint::Secret, run_secret::RunSecrets};
+use crate::{attachments::Attached, mint::Secret, promise::Promises, run_secret::RunSecrets};
 
-/// A worker that was found for a job; its credit is taken.
+/// A worker that was found for a job.
 pub(super) struct Match {
-    pub(super) attached: Arc<Attached>,
+    pub(super) promise: Promises,
     pub(super) secret: Secret,
 }
 
@@ -35,14 +35,13 @@ pub(super) fn match_worker(
     if job.cause != Cause::Dispatch || job.not_before.is_some() || is_denied(job.deadline, now) {
         return None;
     }
-    let attached = workers.iter().find(|worker| {
-        worker.queue_view().empty_at == Some(ready_count) && fits(worker, job) && worker.take_credits(1) == 1
+    let promise = workers.iter().find_map(|worker| {
+        let is_free = worker.queue_view().empty_at == Some(ready_count) && fits(worker, job);
+        let promise = is_free.then(|| worker.take_credits(1))?;
+        (promise.count() == 1).then_some(promise)
     })?;
-    let secret = secrets.mint();
-    let Some(record) = seal_start(job, attached, now) else {
-        attached.add_credits(1);
-        return None;
-    };
+    let (attached, secret) = (promise.attached(), secrets.mint());
+    let record = seal_start(job, attached, now)?;
     job.claim = Some(EagerClaim {
         worker: attached.worker.clone(),
         term: attached.term,
@@ -50,7 +49,7 @@ pub(super) fn match_worker(
         secret_hash: Digest(secret.hash()),
         record,
     });
-    Some(Match { attached: attached.clone(), secret })
+    Some(Match { promise, secret })
 }
 
 /// A deadline that is reached from the start: dispatch concludes the job.

@@ -102,14 +102,11 @@ impl Writer {
         if ready {
             self.parts.wakes.note_ready();
         }
-        let Some(Match { attached, secret }) = matched else { return };
-        match outcome.and_then(|outcome| claimed_run(job, outcome)) {
-            Some(run) => {
-                metrics().note_claims(ClaimWay::Eager, 1);
-                let secret = mark_secret(&self.secrets, &run, &secret);
-                grant_first_run(&self.lanes, &attached, run, secret).await;
-            }
-            None => attached.add_credits(1),
+        let Some(Match { promise, secret }) = matched else { return };
+        if let Some(run) = outcome.and_then(|outcome| claimed_run(job, outcome)) {
+            metrics().note_claims(ClaimWay::Eager, 1);
+            let secret = mark_secret(&self.secrets, &run, &secret);
+            grant_first_run(&self.lanes, promise, run, secret).await;
         }
     }
 

@@ -21,7 +21,8 @@ use crate::{
         carry_out, conclude_with, judge,
         judgement::{Judgement, grant_restart, hand_over},
         quarantine::{
-            InsteadOf, Verdict, conclude_undoubted, quarantine_doubts, set_aside_doubts, set_aside_not_unwound,
+            InsteadOf, Verdict, conclude_undoubted, quarantine_doubts, set_aside_doubts,
+            set_aside_not_unwound,
         },
         run_end::RunEnd,
     },

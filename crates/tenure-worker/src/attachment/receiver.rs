@@ -33,6 +33,7 @@ pub(super) async fn receive_messages(stream: &mut Stream) -> StreamEnd {
     let mut held_changes = context.held.watch_changes();
     let mut drain = context.drain.watch_phase();
     let mut credits = CreditBook::default();
+    context.drain.note_grants_may_come();
     loop {
         offer_credits(stream, &mut credits);
         let give_up_at = unanswered_limit(stream);
@@ -43,7 +44,7 @@ pub(super) async fn receive_messages(stream: &mut Stream) -> StreamEnd {
                         return end;
                     }
                 }
-                Ok(None) => return StreamEnd::Lost("the coordinator closed the stream".to_owned()),
+                Ok(None) => return StreamEnd::Closed,
                 Err(status) => return read_end(&status),
             },
             _ = beat.tick() => request_renewal(stream),
@@ -98,6 +99,10 @@ fn handle_message(
         Some(Message::Order(order)) => take_order(stream, order),
         Some(Message::LostGrants(lost)) => {
             refuse_lost(stream, lost);
+            Ok(())
+        }
+        Some(Message::CreditsWithdrawn(_)) => {
+            stream.context.drain.note_no_grant_comes();
             Ok(())
         }
         // A second answer to the hello, or a kind of a later release.
@@ -162,9 +167,11 @@ fn refuse_later(context: &Arc<WorkerContext>, named: v1::RunRef) {
     if let Ok(run) = read_run_ref(Some(&named)) {
         context.held.refuse(&run);
     }
-    tokio::spawn(async move {
+    let refusing = Arc::clone(&context);
+    // A worker that leaves has said it first.
+    context.runs.spawn(async move {
         sleep(limits::EARLIER_CHILD_PAUSE).await;
-        refuse_run(&context, named);
+        refuse_run(&refusing, named);
     });
 }
 

@@ -12,21 +12,23 @@ use tokio::sync::mpsc;
 use super::renewals::Renewals;
 use crate::{context::WorkerContext, guardian::BootInstant, outbox::Outgoing, term::HeldTerm};
 
-/// Sends until the other half is gone.
+/// Sends until nothing more is to be sent, or the other half is gone: then false.
 pub(super) async fn send_outgoing(
     context: &Arc<WorkerContext>,
     term: &HeldTerm,
     renewals: &Mutex<Renewals>,
     outgoing: mpsc::Sender<AttachRequest>,
-) {
+) -> bool {
     // Room first, message second: what is most urgent is decided when it can really go.
     while let Ok(room) = outgoing.reserve().await {
         let message = match context.outbox.next_outgoing().await {
-            Outgoing::Renewal => compose_renewal(context, term, renewals),
-            Outgoing::Message(message) => message,
+            None => return true,
+            Some(Outgoing::Renewal) => compose_renewal(context, term, renewals),
+            Some(Outgoing::Message(message)) => message,
         };
         room.send(AttachRequest { message: Some(message) });
     }
+    false
 }
 
 fn compose_renewal(context: &WorkerContext, term: &HeldTerm, renewals: &Mutex<Renewals>) -> Message {

@@ -27,8 +27,12 @@ const SEND_AHEAD_MESSAGES: usize = 1;
 pub(super) enum StreamEnd {
     /// Another one is to be opened.
     Lost(String),
+    /// The coordinator closed it in an orderly way; as good as lost for who does not leave.
+    Closed,
     /// The term is over.
     TermClosed,
+    /// The worker left, and what it said was heard.
+    Left,
 }
 
 /// An attached stream.
@@ -40,7 +44,8 @@ pub(super) struct Stream {
     pub(super) renewals: Arc<Mutex<Renewals>>,
     /// Messages of a kind that this release does not know.
     pub(super) unknown_messages: u64,
-    outgoing: mpsc::Sender<AttachRequest>,
+    /// Taken by the sending half, which closes it.
+    outgoing: Option<mpsc::Sender<AttachRequest>>,
 }
 
 /// Attaches at the next coordinator.
@@ -76,7 +81,7 @@ async fn try_open(context: &Arc<WorkerContext>, term: &Arc<HeldTerm>) -> Result<
         incoming,
         renewals: Arc::new(Mutex::new(renewals)),
         unknown_messages: 0,
-        outgoing,
+        outgoing: Some(outgoing),
     })
 }
 
@@ -100,14 +105,23 @@ async fn receive_attached(incoming: &mut Streaming<AttachResponse>) -> Result<At
 impl Stream {
     /// Sends and receives until the stream is over.
     pub(super) async fn run(mut self) -> StreamEnd {
-        let outgoing = self.outgoing.clone();
+        let Some(outgoing) = self.outgoing.take() else { return StreamEnd::Left };
         let (context, term, renewals) =
             (Arc::clone(&self.context), Arc::clone(&self.term), Arc::clone(&self.renewals));
         let sending = send_outgoing(&context, &term, &renewals, outgoing);
-        tokio::select! {
+        let mut receiving = std::pin::pin!(receive_messages(&mut self));
+        let said_all = tokio::select! {
             biased;
-            end = receive_messages(&mut self) => end,
-            () = sending => StreamEnd::Lost("the coordinator takes nothing more".to_owned()),
+            end = &mut receiving => return end,
+            said_all = sending => said_all,
+        };
+        if !said_all {
+            return StreamEnd::Lost("the coordinator takes nothing more".to_owned());
+        }
+        // The worker's half is closed: the coordinator takes what is in it, and closes its own.
+        match receiving.await {
+            StreamEnd::Closed => StreamEnd::Left,
+            end => end,
         }
     }
 }

@@ -5,8 +5,8 @@ const WINDOW_BYTES: u64 = limits::OUTPUT_WINDOW_BYTES;
 
 async fn next_message(outbox: &Outbox) -> Message {
     match outbox.next_outgoing().await {
-        Outgoing::Message(message) => message,
-        Outgoing::Renewal => panic!("a renewal, where a message is wanted"),
+        Some(Outgoing::Message(message)) => message,
+        Some(Outgoing::Renewal) | None => panic!("a renewal, where a message is wanted"),
     }
 }
 
@@ -39,10 +39,19 @@ async fn renewals_go_first_and_output_last() {
     outbox.offer_credits(1);
     outbox.offer_credits(2);
     outbox.request_renewal();
-    assert_eq!(outbox.next_outgoing().await, Outgoing::Renewal);
+    assert_eq!(outbox.next_outgoing().await, Some(Outgoing::Renewal));
     for wanted in ["3 credits", "not mine", "note", "output"] {
         assert_eq!(text_of(&next_message(&outbox).await), wanted);
     }
+}
+
+#[tokio::test]
+async fn what_stands_in_a_closed_outbox_is_sent_and_then_nothing_more() {
+    let outbox = Outbox::new();
+    outbox.refuse_run(v1::RunRef::default());
+    outbox.close();
+    assert!(matches!(next_message(&outbox).await, Message::NotMine(_)));
+    assert_eq!(outbox.next_outgoing().await, None);
 }
 
 #[tokio::test]

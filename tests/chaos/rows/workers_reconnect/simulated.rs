@@ -184,7 +184,7 @@ impl Simulated {
                 }
             }
             Response::Order(order) => bail!("it was ordered {order:?}"),
-            Response::OutputWritten(_) => {}
+            Response::OutputWritten(_) | Response::CreditsWithdrawn(_) => {}
         }
         Ok(None)
     }
