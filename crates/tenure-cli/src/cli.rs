@@ -5,9 +5,9 @@ use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
     abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
-    dev, effect, effects, erase, explain, failure::Failure, halt, in_run, init, job, jobs, journal, memory,
-    migrate, output, ping, reconcile, recover, reopen, replay, resume, session, steer, submit, token, verify,
-    worker, workers,
+    dev, effect, effects, erase, explain, failure::Failure, halt, in_run, init, job, jobs, journal, mcp,
+    memory, migrate, output, ping, reconcile, recover, reopen, replay, resume, session, steer, submit, token,
+    verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -106,6 +106,7 @@ pub(crate) enum Verb {
     SetDown(in_run::SetDownArgs),
     Wait(in_run::WaitArgs),
     Status(in_run::StatusArgs),
+    Mcp(mcp::McpArgs),
 }
 
 /// The verbs by what they are for.
@@ -139,7 +140,10 @@ const GROUPS: &[(&str, &[&str])] = &[
             "ping",
         ],
     ),
-    ("In a run", &["note", "effect", "send", "spawn", "remember", "spend", "set-down", "wait", "status"]),
+    (
+        "In a run",
+        &["note", "effect", "send", "spawn", "remember", "spend", "set-down", "wait", "status", "mcp"],
+    ),
 ];
 
 const AFTER_HELP: &str = "\
@@ -216,6 +220,7 @@ impl Verb {
             Self::Spend(args) => context.wait_for(in_run::record_spend(context, args)),
             Self::SetDown(args) => context.wait_for(in_run::set_down(context, args)),
             Self::Wait(args) => context.wait_for(in_run::wait(context, args)),
+            Self::Mcp(args) => context.wait_for(mcp::serve_mcp(context, args)),
             Self::Status(args) => context.wait_for(in_run::show_status(context, args)),
         }
     }

@@ -64,6 +64,7 @@ mod workers;
 
 mod effect;
 mod in_run;
+mod mcp;
 
 use std::{env, process::ExitCode};
 

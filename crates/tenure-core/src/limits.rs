@@ -352,6 +352,10 @@ pub const NOTES_IN_FLIGHT_MAX: usize = 64;
 pub const RUN_SOCKET_CONNECTIONS_MAX: usize = 256;
 /// Requests that are under way on one of those connections; the next one waits its turn.
 pub const RUN_SOCKET_REQUESTS_MAX: u32 = 4;
+/// Calls of tools that one server of the Model Context Protocol carries out at the same time; the next one waits its turn.
+pub const MCP_CALLS_MAX: usize = 16;
+/// Longest message to such a server.
+pub const MCP_LINE_MAX_BYTES: usize = 1024 * 1024;
 /// Longest request on such a connection. A note that is longer than notes may be is told so as long as it is not longer
 /// than this.
 pub const RUN_SOCKET_REQUEST_MAX_BYTES: usize = 288 * 1024;

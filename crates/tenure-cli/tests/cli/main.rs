@@ -9,6 +9,7 @@ mod errors;
 mod fleet_files;
 mod help;
 mod init;
+mod mcp;
 mod serving;
 
 mod dev;
