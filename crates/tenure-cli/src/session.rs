@@ -2,8 +2,8 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use tenure_client::session::{Session, UsedAmount};
-use tenure_core::money::Micros;
+use tenure_client::session::{Session, UsedAmount, WaitingJoin};
+use tenure_core::{id::AgentName, money::Micros};
 
 use crate::{
     context::Context,
@@ -89,5 +89,19 @@ fn format_session(printer: Printer, session: &Session, now: Timestamp) -> String
     if session.job_count > shown {
         lines.push(format!("  and {} more", session.job_count - shown));
     }
+    lines.extend(session.joins.iter().map(|join| format_join(join, now)));
     lines.join("\n")
+}
+
+fn format_join(join: &WaitingJoin, now: Timestamp) -> String {
+    let names = |names: &[AgentName]| names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let stalled =
+        if join.stalled { ", stalled: no job of the session is left that could deliver" } else { "" };
+    format!(
+        "join      {} waits for {} since {}; {} delivered{stalled}",
+        join.agent,
+        names(&join.missing),
+        format_instant(join.since, now),
+        names(&join.delivered)
+    )
 }

@@ -45,6 +45,27 @@ pub struct Session {
     pub jobs: Vec<SessionJob>,
     /// How many jobs it has in all.
     pub job_count: u64,
+    /// Its joins that wait for deliveries, the longest first.
+    pub joins: Vec<WaitingJoin>,
+}
+
+/// A join that waits in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WaitingJoin {
+    /// The agent that is to start.
+    pub agent: AgentName,
+    /// Which wave of deliveries, from 1.
+    pub wave: u32,
+    /// The id that its job will have.
+    pub job_id: JobId,
+    /// Who has delivered, in that order.
+    pub delivered: Vec<AgentName>,
+    /// Who has not.
+    pub missing: Vec<AgentName>,
+    /// When the first delivery came.
+    pub since: Timestamp,
+    /// True where no job of the session is left that could deliver.
+    pub stalled: bool,
 }
 
 /// What was used of a limit.
@@ -139,6 +160,7 @@ impl Session {
             turns: given.turns,
             jobs: given.jobs.into_iter().map(SessionJob::read).collect::<Result<_, _>>()?,
             job_count: given.job_count,
+            joins: given.joins.into_iter().map(WaitingJoin::read).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -147,6 +169,23 @@ impl UsedAmount {
     fn read(field: &'static str, given: Option<v1::UsedAmount>) -> Result<Self, InvalidField> {
         let v1::UsedAmount { used, allowed } = require(field, given)?;
         Ok(Self { used, allowed })
+    }
+}
+
+impl WaitingJoin {
+    fn read(given: v1::WaitingJoin) -> Result<Self, InvalidField> {
+        let names = |field, names: Vec<String>| {
+            names.iter().map(|name| read_agent_name(field, name)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self {
+            agent: read_agent_name("session.joins.agent", &given.agent)?,
+            wave: given.wave,
+            job_id: read_job_id("session.joins.job_id", &given.job_id)?,
+            delivered: names("session.joins.delivered", given.delivered)?,
+            missing: names("session.joins.missing", given.missing)?,
+            since: read_timestamp("session.joins.since", &require("session.joins.since", given.since)?)?,
+            stalled: given.stalled,
+        })
     }
 }
 

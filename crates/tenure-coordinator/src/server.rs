@@ -24,6 +24,7 @@ mod erasure;
 mod find_job;
 pub(crate) mod followers;
 mod job_view;
+mod joining;
 mod layovers;
 mod output_stream;
 mod reconcile;

@@ -62,7 +62,7 @@ pub fn read_fleet(
     if let Some(flaw) = flaws.first() {
         return Err(position.explain(flaw));
     }
-    let policy = inner(&top, "policy").map(PolicyBundle::from_table);
+    let policy = gather_policy(&top);
     let empty = Table::new();
     let defaults = inner(&top, "defaults").unwrap_or(&empty);
     let agents = inner(&top, "agents").unwrap_or(&empty);
@@ -72,6 +72,22 @@ pub fn read_fleet(
         .collect::<Result<_, _>>()
         .map_err(|flaw| position.explain(&flaw))?;
     Ok(FleetFile { agents, policy })
+}
+
+/// `[policy]`, and beside it what the file says about routes.
+fn gather_policy(top: &Table) -> Option<PolicyBundle> {
+    let mut bundle = inner(top, "policy").cloned().unwrap_or_default();
+    bundle.extend(gather_routing(top));
+    let says_anything = top.contains_key("policy") || !bundle.is_empty();
+    says_anything.then(|| PolicyBundle::from_table(&bundle))
+}
+
+fn gather_routing(top: &Table) -> Table {
+    let is_routing = |name: &String| schema::ROUTING.iter().any(|key| key.name == name);
+    top.iter()
+        .filter(|(name, _)| is_routing(name))
+        .map(|(name, entry)| (name.clone(), entry.clone()))
+        .collect()
 }
 
 /// Everything that is wrong with the tables as they are written, in the order of the file.
@@ -85,6 +101,7 @@ fn check_file(top: &Table) -> Vec<Flaw> {
             flaws.extend(check_table(table, keys, name));
         }
     }
+    flaws.extend(check_table(&gather_routing(top), schema::ROUTING, ""));
     if let Some(agents) = inner(top, "agents") {
         flaws.extend(check_agents(agents));
     }
@@ -101,7 +118,8 @@ fn check_top(name: &str, entry: &Entry) -> Option<Flaw> {
         }
         ("schema", found) => wrong_kind(name, entry, "the integer 1", found),
         ("defaults" | "agents" | "policy", found) => wrong_kind(name, entry, "a table", found),
-        ("routes" | "joins", _) => at_key(Fault::NotYet(None)),
+        // With its own schema.
+        ("routes" | "joins", _) => None,
         (unknown, _) => at_key(explain_unknown(unknown, &TOP_KEYS)),
     }
 }

@@ -352,6 +352,12 @@ pub const NOTES_IN_FLIGHT_MAX: usize = 64;
 pub const RUN_SOCKET_CONNECTIONS_MAX: usize = 256;
 /// Requests that are under way on one of those connections; the next one waits its turn.
 pub const RUN_SOCKET_REQUESTS_MAX: u32 = 4;
+/// How often a delivery to a join is placed anew because others came meanwhile, before its giver is told to try again.
+pub const JOIN_PLACINGS_MAX: u32 = 16;
+/// Waves of joins that wait, as a session lists them.
+pub const SESSION_JOINS_LISTED: u32 = 100;
+/// Deliveries to one join in one session.
+pub const JOIN_DELIVERIES_MAX: u32 = 1_000;
 /// Calls of tools that one server of the Model Context Protocol carries out at the same time; the next one waits its turn.
 pub const MCP_CALLS_MAX: usize = 16;
 /// Longest message to such a server.

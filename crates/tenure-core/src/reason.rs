@@ -118,6 +118,8 @@ reasons! {
     WaitOutOfBounds = "WAIT_OUT_OF_BOUNDS", Rejected;
     /// No hop is left: neither another job nor another run.
     HopsExhausted = "HOPS_EXHAUSTED", Rejected;
+    /// The fleet file declares no route from the giver to the agent.
+    NotRouted = "NOT_ROUTED", Rejected;
     /// A session that is as deep as one may be, and would spawn another.
     SpawnTooDeep = "SPAWN_TOO_DEEP", Rejected;
     /// The epoch or generation is not the present one.

@@ -20,6 +20,7 @@ use crate::{
     reason::Reason,
     record::{ABANDON_REQUESTED, Draft, Phase, RecordKind},
     refusal::Refusal,
+    routing::NotRouted,
     run_ref::RunRef,
 };
 
@@ -75,9 +76,12 @@ pub struct Standing {
     pub depth: u32,
 }
 
-/// A halt or a limit that stands against giving work; it is journaled.
+/// A route that is missing, or a halt or a limit that stands against giving work; it is journaled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
+    /// The fleet file has no such edge.
+    #[error(transparent)]
+    NotRouted(NotRouted),
     /// A halt holds for whom it is given to.
     #[error("halt {} of {} stands: {}", .0.id, .0.scope, .0.why)]
     Halted(StandingHalt),
@@ -113,6 +117,7 @@ impl Denied {
     #[must_use]
     pub const fn reason(&self) -> Reason {
         match self {
+            Self::NotRouted(_) => Reason::NotRouted,
             Self::Halted(_) => Reason::Halted,
             Self::Deadline(_) => Reason::DeadlineReached,
             Self::HopsExhausted { .. } => Reason::HopsExhausted,
@@ -131,6 +136,9 @@ impl Denied {
             Self::Deadline(reached) => refusal
                 .with_detail("elapsed_s", reached.elapsed_s)
                 .with_detail("ceiling_s", reached.ceiling_s),
+            Self::NotRouted(NotRouted { from, to, .. }) => {
+                refusal.with_detail("from", from).with_detail("to", to)
+            }
             Self::HopsExhausted { hops_left } => refusal.with_detail("hops_left", hops_left),
             Self::BudgetSpent(BudgetSpent(spent)) => spent.refuse(self.to_string()),
             Self::TooDeep { depth, limit } => refusal.with_detail("depth", depth).with_detail("limit", limit),

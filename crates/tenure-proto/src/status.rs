@@ -54,6 +54,7 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::HaltNotStanding
         | Reason::DeadlineReached
         | Reason::HopsExhausted
+        | Reason::NotRouted
         | Reason::SpawnTooDeep
         | Reason::RunOver
         | Reason::EffectInDoubt

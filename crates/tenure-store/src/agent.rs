@@ -2,6 +2,8 @@
 
 mod apply;
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use sqlx::query_file;
 use tenure_core::{
@@ -121,6 +123,24 @@ impl Store {
         .await
         .map_err(StoreError::while_doing(attempted))?;
         rows.into_iter().map(|row| row.into_revision(Reader(attempted))).collect()
+    }
+
+    /// Tells which of these agents the tenant has.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn find_agents(
+        &self,
+        tenant: &Tenant,
+        wanted: &BTreeSet<AgentName>,
+    ) -> Result<Vec<AgentName>, StoreError> {
+        let attempted = "finding agents";
+        let names: Vec<_> = wanted.iter().map(|agent| agent.as_str().to_owned()).collect();
+        let rows = query_file!("queries/agents/find_agents.sql", tenant.as_str(), &names)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::while_doing(attempted))?;
+        rows.into_iter().map(|row| Reader(attempted).parse("agent", row.agent)).collect()
     }
 
     /// Reads declarations by digest, in the order asked; nothing where there is none.

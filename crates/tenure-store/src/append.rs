@@ -21,7 +21,7 @@ mod refusal;
 mod retry;
 mod wait;
 
-pub use gift::Gift;
+pub use gift::{Gift, NewDelivery};
 
 use sqlx::query_file;
 use tenure_core::{
@@ -260,7 +260,13 @@ impl Store {
             &layover.no,
             &layover.tenant as _,
             &layover.job,
-            &layover.seq
+            &layover.seq,
+            &gift.upstream as _,
+            &gift.wave as _,
+            &gift.delivery_no as _,
+            &gift.missing,
+            &gift.body as _,
+            &gift.starts
         )
         .fetch_all(&self.pool)
         .await

@@ -21,6 +21,8 @@ pub struct Giver {
     pub priority: u8,
     /// Who submitted what set it in motion, and so what it gives.
     pub submitted_by: Option<String>,
+    /// The canonical JSON of the policy bundle that it is held to, where there is one.
+    pub bundle_document: Option<Vec<u8>>,
     /// The job that came of the gift under the key.
     pub earlier: Option<EarlierGift>,
 }
@@ -100,11 +102,12 @@ impl Store {
         let Some(row) = row else { return Ok(None) };
         let stored = row.payload_digest.map(|digest| Reader(attempted).digest(&digest)).transpose()?;
         let is_same = |stored: Digest| stored == ERASED_DIGEST || stored == key.payload;
-        let child = row.child.zip(row.child_session).zip(stored);
+        let child = row.child.zip(Some(row.child_session)).zip(stored);
         Ok(Some(Giver {
             standing: Standing { depth: from_integer(row.depth) },
             priority: u8::try_from(row.priority).unwrap_or_default(),
             submitted_by: row.submitted_by,
+            bundle_document: row.bundle_document,
             earlier: child.map(|((child, session), stored)| EarlierGift {
                 child: JobId(child),
                 session: SessionId(session),

@@ -271,7 +271,9 @@ impl ReportBody {
 
 /// The bytes of what is given.
 fn gift_bytes(gift: &Gift) -> usize {
-    gift.new.records.iter().filter_map(|record| record.value.as_ref()).map(|value| value.value.len()).sum()
+    let values = gift.new.records.iter().filter_map(|record| record.value.as_ref());
+    let delivered = gift.delivery.as_ref().map_or(0, |delivery| delivery.body.len());
+    values.map(|value| value.value.len()).sum::<usize>() + delivered
 }
 
 impl Work {

@@ -46,6 +46,10 @@ impl Agents {
     ) -> Result<v1::ApplyAgentsResponse, Refusal> {
         let declarations = read_declarations(request.agents)?;
         let bundle = read_bundle(&request.bundle)?;
+        if let Some(bundle) = &bundle {
+            self.check_named(caller, &declarations, bundle).await?;
+        }
+        let bundle = bundle.as_ref().map(write_bundle);
         let changes = self
             .parts
             .store
@@ -53,6 +57,29 @@ impl Agents {
             .await
             .map_err(|error| refuse_store(&error))?;
         Ok(v1::ApplyAgentsResponse { agents: changes.into_iter().map(write_change).collect() })
+    }
+
+    /// Whether each agent that a bundle names is one: of those that are given, or of those that the tenant has. None is ever taken away.
+    async fn check_named(
+        &self,
+        caller: &Caller,
+        declarations: &[NewDeclaration],
+        bundle: &PolicyBundle,
+    ) -> Result<(), Refusal> {
+        let mut named = bundle.routes().agents();
+        for given in declarations {
+            named.remove(&given.agent);
+        }
+        if named.is_empty() {
+            return Ok(());
+        }
+        let known = self.parts.store.find_agents(&caller.tenant, &named).await;
+        for agent in known.map_err(|error| refuse_store(&error))? {
+            named.remove(&agent);
+        }
+        let Some(unknown) = named.first() else { return Ok(()) };
+        let words = format!("routes: there is no agent {unknown}, neither here nor applied before");
+        Err(Refusal::new(Reason::InvalidDeclaration, words).with_detail("agent", unknown))
     }
 
     async fn list(
@@ -147,13 +174,16 @@ fn read_declaration(agent: v1::AgentDeclaration) -> Result<NewDeclaration, Refus
     Ok(NewDeclaration { agent: name, document: agent.document.into(), digest })
 }
 
-fn read_bundle(document: &[u8]) -> Result<Option<NewBundle>, Refusal> {
+fn read_bundle(document: &[u8]) -> Result<Option<PolicyBundle>, Refusal> {
     if document.is_empty() {
         return Ok(None);
     }
     check_size("the policy bundle", document)?;
-    PolicyBundle::parse(document)?;
-    Ok(Some(NewBundle { document: document.to_vec(), digest: Digest::of(document) }))
+    PolicyBundle::parse(document).map(Some)
+}
+
+fn write_bundle(bundle: &PolicyBundle) -> NewBundle {
+    NewBundle { document: bundle.document().to_vec(), digest: bundle.digest() }
 }
 
 fn check_size(what: &str, document: &[u8]) -> Result<(), Refusal> {

@@ -4,10 +4,12 @@
 
 use tenure_core::{
     admission::Gift,
+    declaration::PolicyBundle,
     id::AgentName,
     plan::JobFacts,
     reason::Reason,
     refusal::Refusal,
+    routing::RouteMap,
     run_ref::RunRef,
     sending::{
         Denied, GiftKey, Given, Sender, Standing, Way, check_body, check_gift_key, check_giver, judge_giving,
@@ -18,11 +20,12 @@ use tenure_proto::{
     convert::{id::read_agent_name, run::read_run_ref},
     v1,
 };
-use tenure_store::{EarlierGift, Giver, NewJob, Submitted};
+use tenure_store::{EarlierGift, Giver, NewDelivery, NewJob, Submitted};
 
 use super::{
     caller::FleetCaller,
     effects::{check_holder, read_secret},
+    joining::deliver,
 };
 use crate::{
     coordinator::Parts,
@@ -33,11 +36,11 @@ use crate::{
 };
 
 /// What is asked for.
-struct Ask {
-    run: RunRef,
+pub(super) struct Ask {
+    pub(super) run: RunRef,
     way: Way,
     agent: AgentName,
-    body: Vec<u8>,
+    pub(super) body: Vec<u8>,
     named: Option<String>,
     key: GiftKey,
     traceparent: Option<String>,
@@ -59,16 +62,23 @@ pub(super) async fn send_job(
     }
     let facts = read_facts(parts, &ask.run).await?;
     check_giver(&facts, &ask.run)?;
-    if let Err(denied) = judge_giving(&facts, ask.way, giver.standing) {
+    let routes = read_routes(giver.bundle_document.as_deref())?;
+    let routed = routes.check_edge(&facts.agent, &ask.agent).map_err(Denied::NotRouted);
+    let judged = routed.and_then(|()| judge_giving(&facts, ask.way, giver.standing));
+    if let Err(denied) = judged {
         return Err(journal_denial(parts, ask, &facts, denied).await);
     }
+    let join = routes.find_join(&facts.agent, &ask.agent).filter(|_| ask.way == Way::Send);
+    if let Some(join) = join {
+        return deliver(parts, ask, &facts, &giver, join).await;
+    }
     let gift = ask.gift(&facts, giver.priority);
-    let new = parts.submissions.seal_gift(gift, &facts, giver.submitted_by).await?;
+    let new = parts.submissions.seal_gift(gift, &facts, giver.submitted_by, None).await?;
     let halt = parts.store.find_halt(&new).await.map_err(|error| refuse_store(&error))?;
     if let Some(halt) = halt {
         return Err(journal_denial(parts, ask, &facts, Denied::Halted(halt)).await);
     }
-    store_gift(parts, &ask, giver.standing, new).await
+    store_gift(parts, &ask, giver.standing, new, None).await
 }
 
 impl Ask {
@@ -83,7 +93,7 @@ impl Ask {
         Ok(Self { run, way, agent, body: request.body.into(), named, key, traceparent })
     }
 
-    fn gift(&self, facts: &JobFacts, priority: u8) -> Gift {
+    pub(super) fn gift(&self, facts: &JobFacts, priority: u8) -> Gift {
         let sender = Sender { job: self.run.job, run: self.run.run, agent: facts.agent.clone() };
         Gift {
             agent: self.agent.clone(),
@@ -125,8 +135,14 @@ async fn read_facts(parts: &Parts, run: &RunRef) -> Result<JobFacts, Refusal> {
     found.ok_or_else(|| refuse_missing(&run.job.short()))?.map_err(|error| refuse_store(&error))
 }
 
+/// The routes that the giver is held to: those that stood when it was admitted.
+fn read_routes(bundle: Option<&[u8]>) -> Result<RouteMap, Refusal> {
+    let bundle = bundle.map(PolicyBundle::parse).transpose()?;
+    Ok(bundle.map(|bundle| bundle.routes()).unwrap_or_default())
+}
+
 /// Writes what stood against it, and tells it. Where it cannot be written any more, the run is told that.
-async fn journal_denial(parts: &Parts, ask: Ask, facts: &JobFacts, denied: Denied) -> Refusal {
+pub(super) async fn journal_denial(parts: &Parts, ask: Ask, facts: &JobFacts, denied: Denied) -> Refusal {
     let refusal = denied.refuse(facts);
     let key = (ask.run.tenant.clone(), ask.run.job);
     let planner: Planner = Box::new(move |facts| plan_denial(facts, &ask.run, ask.way, &ask.agent, &denied));
@@ -136,11 +152,12 @@ async fn journal_denial(parts: &Parts, ask: Ask, facts: &JobFacts, denied: Denie
     }
 }
 
-async fn store_gift(
+pub(super) async fn store_gift(
     parts: &Parts,
     ask: &Ask,
     standing: Standing,
     new: NewJob,
+    delivery: Option<NewDelivery>,
 ) -> Result<v1::SendJobResponse, Refusal> {
     let given =
         Given { child: new.job, session: new.session, agent: ask.agent.clone(), key: ask.named.clone() };
@@ -161,10 +178,14 @@ async fn store_gift(
         }
         plan_giving(facts, &run, way, standing, given.clone())
     });
-    let gift = tenure_store::Gift { new: new.clone(), key: ask.key, depth };
+    let gift = tenure_store::Gift { new: new.clone(), key: ask.key, depth, delivery };
+    let starts = gift.starts();
     let key = (ask.run.tenant.clone(), ask.run.job);
     match parts.lanes.decide_giving(key, planner, Some(Box::new(gift))).await {
         Ok(decided) => {
+            if !starts {
+                return Ok(answer);
+            }
             let stored = Submitted::Admitted {
                 deadline_at: None,
                 claimed: false,

@@ -13,7 +13,7 @@ use tenure_proto::{
     convert::{id::read_session_id, state::write_state, time::write_timestamp},
     v1,
 };
-use tenure_store::{SessionJob, SessionRow};
+use tenure_store::{SessionJob, SessionRow, WaitingJoin};
 
 use super::{caller::Caller, find_job::find_job};
 use crate::{
@@ -38,7 +38,8 @@ pub(super) async fn read_session(
     request: &v1::GetSessionRequest,
 ) -> Result<v1::GetSessionResponse, Refusal> {
     let target = find_session(parts, caller, &request.session).await?;
-    Ok(v1::GetSessionResponse { session: Some(write_session(target.row)) })
+    let session = show_session(parts, caller, target.row).await?;
+    Ok(v1::GetSessionResponse { session: Some(session) })
 }
 
 /// Raises a limit at the head of the journal of the job that was named, or of one of the session's that is not over.
@@ -59,7 +60,7 @@ pub(super) async fn raise_limit(
         tracing::info!(%job, %seq, limit = %raise.limit, to = raise.to, by = %caller.principal.actor, "a limit was raised");
     }
     let row = read_row(parts, caller, target.row.session).await?.ok_or_else(|| refuse_missing(&named))?;
-    let (session, job_id) = (Some(write_session(row)), job.to_string());
+    let (session, job_id) = (Some(show_session(parts, caller, row).await?), job.to_string());
     Ok(v1::RaiseLimitResponse { session, job_id, unchanged: written.is_none() })
 }
 
@@ -95,7 +96,12 @@ async fn read_row(parts: &Parts, caller: &Caller, session: SessionId) -> Result<
     parts.bulk.ask(parts.store.read_session(&caller.tenant, session, JOBS_LISTED)).await
 }
 
-fn write_session(row: SessionRow) -> v1::Session {
+async fn show_session(parts: &Parts, caller: &Caller, row: SessionRow) -> Result<v1::Session, Refusal> {
+    let joins = parts.bulk.ask(parts.store.list_waiting_joins(&caller.tenant, row.session)).await?;
+    Ok(write_session(row, joins))
+}
+
+fn write_session(row: SessionRow, joins: Vec<WaitingJoin>) -> v1::Session {
     let amount = |amount: tenure_core::admission::Amount| {
         Some(v1::UsedAmount { used: amount.used, allowed: amount.limit })
     };
@@ -110,6 +116,20 @@ fn write_session(row: SessionRow) -> v1::Session {
         turns: row.turns,
         jobs: row.jobs.into_iter().map(write_session_job).collect(),
         job_count: row.job_count,
+        joins: joins.into_iter().map(write_join).collect(),
+    }
+}
+
+fn write_join(join: WaitingJoin) -> v1::WaitingJoin {
+    let names = |names: Vec<tenure_core::id::AgentName>| names.iter().map(ToString::to_string).collect();
+    v1::WaitingJoin {
+        agent: join.agent.to_string(),
+        wave: join.wave,
+        job_id: join.child.to_string(),
+        delivered: names(join.delivered),
+        missing: names(join.missing),
+        since: Some(write_timestamp(join.since)),
+        stalled: join.stalled,
     }
 }
 

@@ -12,7 +12,7 @@ use tenure_core::{
     admission::{Admitted, Input, Submission, admit_session, admit_submission},
     chain::Head,
     declaration::{Declaration, PolicyBundle},
-    id::{AgentName, Epoch, Generation, Run, SessionId, Tenant},
+    id::{AgentName, Epoch, Generation, JobId, Run, SessionId, Tenant},
     money::Micros,
     principal::Principal,
     reason::Reason,
@@ -73,6 +73,8 @@ pub(super) struct Place<'a> {
     pub(super) generation: Generation,
     /// None: in a session of its own.
     pub(super) session: Option<SessionId>,
+    /// None: under an id of its own.
+    pub(super) job: Option<JobId>,
 }
 
 impl Admissions {
@@ -233,7 +235,7 @@ impl Admissions {
         let bundle = revision.bundle.as_ref();
         let mut admitted = admit_submission(submission, &revision.declaration, bundle, now)?;
         admit_session(bundle, revision.spent)?;
-        let place = Place { tenant: &caller.tenant, generation: self.generation, session: None };
+        let place = Place { tenant: &caller.tenant, generation: self.generation, session: None, job: None };
         let new = self.seal(place, caller.principal.clone(), key, &mut admitted)?;
         let input = match admitted.submission.input {
             Input::Bytes(value) => KeptValue::Beside(value),
@@ -244,13 +246,14 @@ impl Admissions {
 
     pub(super) fn seal(
         &self,
-        Place { tenant, generation, session }: Place<'_>,
+        Place { tenant, generation, session, job }: Place<'_>,
         by: Principal,
         key: Option<SubmissionKey>,
         admitted: &mut Admitted,
     ) -> Result<NewJob, Refusal> {
         let at = self.clock.now();
-        let (job, session) = (mint_job_id(at), session.unwrap_or_else(|| mint_session_id(at)));
+        let job = job.unwrap_or_else(|| mint_job_id(at));
+        let session = session.unwrap_or_else(|| mint_session_id(at));
         let given = admitted.submission.traceparent.take();
         admitted.submission.traceparent = Some(settle_trace(job, given.as_deref()).to_string());
         let header = Header { tenant: tenant.clone(), job, generation, epoch: Epoch(0), run: Run(0) };

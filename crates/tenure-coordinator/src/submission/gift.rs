@@ -3,6 +3,7 @@
 
 use tenure_core::{
     admission::{Gift, admit_gift, admit_session},
+    id::JobId,
     plan::JobFacts,
     principal::Principal,
     refusal::Refusal,
@@ -13,12 +14,13 @@ use tenure_store::NewJob;
 use super::{Admissions, Submissions, admission::Place};
 
 impl Submissions {
-    /// Admits and seals what a run gives; `facts` are the giver's, and a principal's halt holds for what they set in motion.
+    /// Admits and seals what a run gives, under an id where it has one already; `facts` are the giver's, and a principal's halt holds for what they set in motion.
     pub(crate) async fn seal_gift(
         &self,
         gift: Gift,
         facts: &JobFacts,
         submitted_by: Option<String>,
+        job: Option<JobId>,
     ) -> Result<NewJob, Refusal> {
         let Admissions { clock, .. } = &self.admissions;
         let revision = self.admissions.read_revision(&facts.tenant, &gift.agent).await?;
@@ -32,7 +34,7 @@ impl Submissions {
         if session.is_none() {
             admit_session(revision.bundle.as_ref(), revision.spent)?;
         }
-        let place = Place { tenant: &facts.tenant, generation: facts.generation, session };
+        let place = Place { tenant: &facts.tenant, generation: facts.generation, session, job };
         let new = self.admissions.seal(place, by, None, &mut admitted)?;
         Ok(match submitted_by {
             Some(submitted_by) => NewJob { submitted_by, ..new },

@@ -205,6 +205,152 @@ async fn what_cannot_be_work_is_refused_and_the_run_goes_on() {
     assert_eq!(reason(send(&fleet, work(&grant, "plain", "late")).await), Reason::CancelRequested);
 }
 
+async fn apply_team(fleet: &Fleet, bundle: &str) {
+    let agent = |name: &str| v1::AgentDeclaration {
+        name: name.to_owned(),
+        document: br#"{"command":["true"]}"#.to_vec().into(),
+    };
+    let request = v1::ApplyAgentsRequest {
+        agents: ["analyst", "developer", "reviewer", "release"].map(agent).to_vec(),
+        bundle: bundle.to_owned().into_bytes().into(),
+        dry_run: false,
+    };
+    fleet.agents().apply_agents(request).await.unwrap();
+}
+
+/// The runs of what an analyst sends to these agents, in one session.
+async fn team(fleet: &Fleet, worker: &mut Worker, agents: &[&str]) -> Vec<v1::Grant> {
+    let analyst = run(fleet, worker, "analyst").await;
+    let mut grants = Vec::new();
+    for (no, agent) in agents.iter().enumerate() {
+        send(fleet, work(&analyst, agent, &format!("work {no}"))).await.unwrap();
+        worker.want(1).await;
+        grants.push(worker.hear_grant().await);
+    }
+    applied(worker.end(&analyst, 1, How::ExitCode(0)).await);
+    grants
+}
+
+async fn session_of(fleet: &Fleet, grant: &v1::Grant) -> v1::Session {
+    let request = v1::GetSessionRequest { session: job_of(grant) };
+    fleet.jobs().get_session(request).await.unwrap().into_inner().session.unwrap()
+}
+
+#[tokio::test]
+async fn a_join_starts_once_when_each_upstream_has_delivered_however_they_race() {
+    let fleet = Fleet::start().await;
+    apply_team(&fleet, r#"{"joins":[{"agent":"release","from":["developer","reviewer"]}]}"#).await;
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    let grants = team(&fleet, &mut worker, &["developer", "reviewer", "developer", "reviewer"]).await;
+    // Two waves, all at the same instant, and each twice.
+    let sent = join_all(grants.iter().chain(&grants).map(|grant| {
+        let (channel, request) = (fleet.channel.clone(), work(grant, "release", "done"));
+        async move { send_by(&channel, request).await }
+    }))
+    .await;
+    let ids: Vec<String> = sent.into_iter().map(|answer| answer.unwrap().job_id).collect();
+    assert_eq!(ids[..4], ids[4..], "a giver that repeats itself is answered with the same job");
+    let waves: BTreeSet<&String> = ids.iter().collect();
+    assert_eq!(waves.len(), 2, "{ids:?}");
+    let releases: BTreeSet<String> = session_of(&fleet, &grants[0])
+        .await
+        .jobs
+        .into_iter()
+        .filter(|job| job.agent == "release")
+        .map(|job| job.id)
+        .collect();
+    assert_eq!(releases.iter().collect::<BTreeSet<_>>(), waves);
+    for id in &releases {
+        let (input, record) = admission(&fleet, id).await;
+        let input: serde_json::Value = serde_json::from_slice(&input).unwrap();
+        let from: BTreeSet<&str> =
+            input["deliveries"].as_array().unwrap().iter().map(|one| one["from"].as_str().unwrap()).collect();
+        assert_eq!(
+            (from, &record["sender"]["agent"].is_string()),
+            (BTreeSet::from(["developer", "reviewer"]), &true)
+        );
+    }
+    assert!(session_of(&fleet, &grants[0]).await.joins.is_empty());
+}
+
+#[tokio::test]
+async fn a_join_that_nobody_is_left_to_complete_is_stalled_and_says_who_is_missing() {
+    let fleet = Fleet::start().await;
+    apply_team(&fleet, r#"{"joins":[{"agent":"release","from":["developer","reviewer"]}],"routes":{"analyst":["developer","reviewer"]}}"#).await;
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    let grants = team(&fleet, &mut worker, &["developer", "reviewer"]).await;
+    let waiting = send(&fleet, work(&grants[0], "release", "done")).await.unwrap();
+    let joins = session_of(&fleet, &grants[0]).await.joins;
+    assert_eq!((joins[0].missing.as_slice(), joins[0].stalled), (["reviewer".to_owned()].as_slice(), false));
+    assert_eq!((&joins[0].job_id, joins.len()), (&waiting.job_id, 1));
+    for grant in &grants {
+        applied(worker.end(grant, 1, How::ExitCode(0)).await);
+        fleet.job_in(&job_of(grant), JobState::Succeeded).await;
+    }
+    let session = session_of(&fleet, &grants[0]).await;
+    assert!(session.joins[0].stalled, "{session:?}");
+    assert!(session.jobs.iter().all(|job| job.agent != "release"), "{session:?}");
+}
+
+#[tokio::test]
+async fn a_join_of_any_starts_with_the_first_and_what_comes_later_starts_nothing() {
+    let fleet = Fleet::start().await;
+    apply_team(&fleet, r#"{"joins":[{"agent":"release","from":["developer","reviewer"],"mode":"any"}]}"#)
+        .await;
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    let grants = team(&fleet, &mut worker, &["developer", "reviewer"]).await;
+    let first = send(&fleet, work(&grants[1], "release", "done")).await.unwrap();
+    let late = send(&fleet, work(&grants[0], "release", "done")).await.unwrap();
+    assert_eq!(late.job_id, first.job_id);
+    let session = session_of(&fleet, &grants[0]).await;
+    let releases = session.jobs.iter().filter(|job| job.agent == "release").count();
+    assert_eq!((releases, session.joins.len()), (1, 0));
+    assert_eq!(count(&fleet, &job_of(&grants[0]), "sent").await, 1);
+}
+
+/// Provokes `NOT_ROUTED`.
+#[tokio::test]
+async fn work_is_given_along_the_routes_that_stood_when_the_giver_was_admitted() {
+    let fleet = Fleet::start().await;
+    let apply = async |routes: &str| {
+        let agent = |name: &str| v1::AgentDeclaration {
+            name: name.to_owned(),
+            document: br#"{"command":["true"]}"#.to_vec().into(),
+        };
+        let request = v1::ApplyAgentsRequest {
+            agents: ["analyst", "developer", "reviewer"].map(agent).to_vec(),
+            bundle: format!(r#"{{"routes":{routes}}}"#).into_bytes().into(),
+            dry_run: false,
+        };
+        fleet.agents().apply_agents(request).await
+    };
+    let routes = r#"{"analyst":["developer","plain"]}"#;
+    apply(routes).await.unwrap();
+    let unknown = apply(r#"{"analyst":["developer"],"plain":["nobody"]}"#).await;
+    assert!(unknown.as_ref().unwrap_err().message().contains("no agent nobody"), "{unknown:?}");
+    assert_eq!(reason(unknown), Reason::InvalidDeclaration);
+
+    let mut worker = Worker::start(&fleet, "w1", 0).await;
+    let grant = run(&fleet, &mut worker, "analyst").await;
+    let spawn = v1::SendJobRequest { spawn: true, ..work(&grant, "reviewer", "look") };
+    for request in [work(&grant, "reviewer", "look"), spawn, work(&grant, "analyst", "again")] {
+        let refused = send(&fleet, request).await;
+        assert!(refused.as_ref().unwrap_err().message().contains("developer, plain"), "{refused:?}");
+        assert_eq!(reason(refused), Reason::NotRouted);
+    }
+    assert_eq!(count(&fleet, &job_of(&grant), "send_refused").await, 3);
+    // Routes that are declared later hold for what is admitted later.
+    apply(r#"{"analyst":["reviewer"],"developer":["reviewer"]}"#).await.unwrap();
+    let sent = send(&fleet, work(&grant, "developer", "build")).await.unwrap();
+    assert_eq!(reason(send(&fleet, work(&grant, "reviewer", "look")).await), Reason::NotRouted);
+    worker.want(1).await;
+    let developer = worker.hear_grant().await;
+    assert_eq!(job_of(&developer), sent.job_id);
+    send(&fleet, work(&developer, "reviewer", "look")).await.unwrap();
+    // Who is in no route gives work to nobody.
+    assert_eq!(reason(send(&fleet, work(&developer, "analyst", "back")).await), Reason::NotRouted);
+}
+
 #[tokio::test]
 async fn nothing_is_sent_once_the_deadline_of_the_session_is_reached() {
     let fleet = Fleet::start().await;

@@ -1,4 +1,4 @@
-//! The tenant's policy bundle: recovery and limits that hold for all its agents, and stand behind an agent's own keys. It is
+//! The tenant's policy bundle: recovery, limits and routes that hold for all its agents, and stand behind an agent's own keys. It is
 //! content-addressed like a declaration, and a job remembers both digests. Roles come later.
 
 use serde_json::Value;
@@ -15,6 +15,7 @@ use crate::{
     money::{Micros, read_money},
     reason::Reason,
     refusal::Refusal,
+    routing::RouteMap,
 };
 
 /// A tenant's policy bundle.
@@ -36,7 +37,7 @@ impl PolicyBundle {
         let Content::Table(written) = Node::from_json(&value).content else {
             return Err(invalid("the policy bundle is no table".to_owned()));
         };
-        if let Some(flaw) = check_table(&written, schema::POLICY, "policy").first() {
+        if let Some(flaw) = check_table(&written, schema::BUNDLE, "policy").first() {
             return Err(Refusal::new(flaw.reason(Reason::InvalidDeclaration), flaw.to_string())
                 .with_detail("key", &flaw.path));
         }
@@ -69,6 +70,12 @@ impl PolicyBundle {
     #[must_use]
     pub fn reserve(&self) -> Option<Micros> {
         self.find(&["limits", "reserve"])?.as_str().and_then(|written| read_money(written).ok())
+    }
+
+    /// Which agent may give work to which.
+    #[must_use]
+    pub fn routes(&self) -> RouteMap {
+        RouteMap::of(self.find(&["routes"]), self.find(&["joins"]))
     }
 
     pub(super) fn find(&self, path: &[&str]) -> Option<&Value> {

@@ -6,10 +6,11 @@ use std::{fmt, time::Duration};
 use super::{
     node::{Content, Node, Span, Table},
     quantity::{read_duration, read_size_bytes},
-    schema::{Key, Kind, PROCESS_KEYS, Support, TEXT_MAX_BYTES},
+    schema::{JOIN, Key, Kind, PROCESS_KEYS, Support, TEXT_MAX_BYTES},
 };
 use crate::{
     handler::{HandlerVersion, RESERVED_LABEL_PREFIX},
+    id::AgentName,
     limits::{DECLARATION_MAX_BYTES, LABEL_MAX_BYTES, LABELS_MAX},
     money::read_money,
     reason::Reason,
@@ -143,6 +144,13 @@ fn check_value(node: &Node, key: &Key) -> Checked {
         }
         (Kind::Labels, Content::List(items)) => return check_each_text(items, check_label),
         (Kind::ExitCodes, Content::List(items)) => return check_exit_codes(items),
+        (Kind::Agent, Content::Text(text)) => check_agent(text),
+        (Kind::Agents, Content::List(items)) if items.is_empty() => {
+            Err(Fault::BadValue("the list is empty".to_owned()))
+        }
+        (Kind::Agents, Content::List(items)) => return check_each_text(items, check_agent),
+        (Kind::Routes, Content::Table(table)) => return check_routes(table),
+        (Kind::Joins, Content::List(items)) => return check_joins(items),
         (kind, found) => Err(wrong_kind(kind, found)),
     };
     fault.map_err(|fault| (fault, node.span.clone()))
@@ -165,6 +173,10 @@ fn wrong_kind(kind: &Kind, found: &Content) -> Fault {
         Kind::VariableMap => "a table of variables and their texts",
         Kind::Labels => "a list of labels",
         Kind::ExitCodes => "a list of exit codes from 1 to 255",
+        Kind::Agent => "the name of an agent",
+        Kind::Agents => "a list of agents",
+        Kind::Joins => "a list of joins, each a table",
+        Kind::Routes => "a table of agents, each with a list of agents",
         Kind::Table(_) => "a table",
         Kind::Tables => "a list of tables",
     };
@@ -309,6 +321,62 @@ fn check_exit_codes(items: &[Node]) -> Checked {
         };
         checked.map_err(|fault| (fault, item.span.clone()))
     })
+}
+
+fn check_routes(table: &Table) -> Checked {
+    table.iter().try_for_each(|(from, entry)| {
+        check_agent(from).map_err(|fault| (fault, entry.key_span.clone()))?;
+        match &entry.node.content {
+            Content::List(items) => check_each_text(items, check_agent),
+            other => {
+                let fault =
+                    Fault::WrongKind { expected: "lists of agents".to_owned(), found: other.describe() };
+                Err((fault, entry.node.span.clone()))
+            }
+        }
+    })
+}
+
+/// Each join is whole, no agent has two, and none waits for itself.
+fn check_joins(items: &[Node]) -> Checked {
+    let mut joined = Vec::new();
+    for item in items {
+        let Content::Table(table) = &item.content else {
+            return Err((wrong_kind(&Kind::Joins, &item.content), item.span.clone()));
+        };
+        if let Some(flaw) = check_table(table, JOIN, "").into_iter().next() {
+            return Err((name_in_fault(&flaw), flaw.span));
+        }
+        let bad = |words: String| Err((Fault::BadValue(words), item.span.clone()));
+        let (Some(agent), Some(from)) = (text_of(table, "agent"), table.get("from")) else {
+            return bad("a join has an `agent` and a list `from`".to_owned());
+        };
+        if joined.contains(&agent) {
+            return bad(format!("{agent} has two joins"));
+        }
+        let Content::List(from) = &from.node.content else { continue };
+        if from.iter().any(|upstream| matches!(&upstream.content, Content::Text(name) if name == agent)) {
+            return bad(format!("{agent} would wait for itself"));
+        }
+        joined.push(agent);
+    }
+    Ok(())
+}
+
+fn text_of<'a>(table: &'a Table, key: &str) -> Option<&'a str> {
+    match &table.get(key)?.node.content {
+        Content::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The fault of a key inside of a value that is named as a whole.
+fn name_in_fault(flaw: &Flaw) -> Fault {
+    Fault::BadValue(flaw.to_string())
+}
+
+fn check_agent(name: &str) -> Result<(), Fault> {
+    name.parse::<AgentName>().map(drop).map_err(|error| Fault::BadValue(error.to_string()))
 }
 
 /// An agent has a command, a script or a handler, and one of them alone; a handler has no process.

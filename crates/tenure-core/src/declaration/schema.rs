@@ -67,8 +67,16 @@ pub(crate) enum Kind {
     VariableMap,
     /// Labels of workers, `key` or `key=value`.
     Labels,
+    /// The name of an agent.
+    Agent,
+    /// Names of agents, one at least.
+    Agents,
     /// Exit codes that are no success.
     ExitCodes,
+    /// Names of agents, and to which agents each gives work.
+    Routes,
+    /// A list of joins, each with the keys of [`JOIN`].
+    Joins,
     Table(&'static [Key]),
     /// A list of tables; its feature does not exist yet, so its keys are not listed.
     Tables,
@@ -179,6 +187,25 @@ pub(crate) static POLICY: &[Key] = &[
     key("recovery", Kind::Table(RECOVERY)),
     key("limits", Kind::Table(POLICY_LIMITS)),
     later("roles", Kind::Tables),
+];
+
+/// What a fleet file says beside `[policy]` about all agents of the tenant. It is kept in the same bundle.
+pub(crate) static ROUTING: &[Key] = &[key("routes", Kind::Routes), key("joins", Kind::Joins)];
+
+/// The keys of a join.
+pub(crate) static JOIN: &[Key] = &[
+    key("agent", Kind::Agent),
+    key("from", Kind::Agents),
+    key("mode", Kind::Choice { now: &["all", "any"], later: &[] }),
+];
+
+/// The keys of a bundle as it is kept.
+pub(crate) static BUNDLE: &[Key] = &[
+    key("recovery", Kind::Table(RECOVERY)),
+    key("limits", Kind::Table(POLICY_LIMITS)),
+    later("roles", Kind::Tables),
+    key("routes", Kind::Routes),
+    key("joins", Kind::Joins),
 ];
 
 /// The largest text of a key.

@@ -242,12 +242,44 @@ fn what_does_not_exist_yet_is_refused_by_name() {
         assert_eq!(error.reason, Reason::NotSupported, "{key}");
         answers.push_str(&format!("{key}\n=> {error}\n"));
     }
-    for table in
-        ["[routes]\nanalyst = [\"developer\"]", "[[joins]]\nagent = \"release\"", "[policy]\nroles = {}"]
-    {
-        let error = refuse(&format!("schema = 1\n{table}\n"));
-        assert_eq!(error.reason, Reason::NotSupported, "{table}");
-        answers.push_str(&format!("{table}\n=> {error}\n"));
+    let table = "[policy]\nroles = {}";
+    let error = refuse(&format!("schema = 1\n{table}\n"));
+    assert_eq!(error.reason, Reason::NotSupported, "{table}");
+    answers.push_str(&format!("{table}\n=> {error}\n"));
+    insta::assert_snapshot!(answers);
+}
+
+#[test]
+fn routes_become_part_of_the_bundle_that_the_tenant_keeps() {
+    let policy = |text: &str| read(text).unwrap().policy.unwrap();
+    let routes = "schema = 1\n[routes]\nanalyst = [\"developer\"]\ndeveloper = []\n";
+    let bundle = policy(routes);
+    assert_eq!(bundle.document(), br#"{"routes":{"analyst":["developer"],"developer":[]}}"#);
+    let beside = policy(&format!("{routes}[policy.limits]\nruns = 3\n"));
+    assert_eq!(
+        beside.document(),
+        br#"{"limits":{"runs":3},"routes":{"analyst":["developer"],"developer":[]}}"#
+    );
+    let again = PolicyBundle::parse(beside.document()).unwrap();
+    assert_eq!((again.routes(), again.routes().agents().len()), (bundle.routes(), 2));
+    let mut answers = String::new();
+    for table in [
+        "routes = [\"developer\"]",
+        "[routes]\nanalyst = \"developer\"",
+        "[routes]\nanalyst = [7]",
+        "[routes]\nAnalyst = []",
+        "[routes]\nanalyst = [\"No Name\"]",
+        "[policy]\nroutes = {}",
+        "joins = {}",
+        "joins = [7]",
+        "[[joins]]\nagent = \"release\"",
+        "[[joins]]\nagent = \"release\"\nfrom = []",
+        "[[joins]]\nagent = \"release\"\nfrom = [\"a\"]\nmode = \"most\"",
+        "[[joins]]\nagent = \"release\"\nfrom = [\"a\"]\nmod = \"all\"",
+        "[[joins]]\nagent = \"release\"\nfrom = [\"a\", \"release\"]",
+        "[[joins]]\nagent = \"release\"\nfrom = [\"a\"]\n[[joins]]\nagent = \"release\"\nfrom = [\"b\"]",
+    ] {
+        answers.push_str(&format!("{table}\n=> {}\n", refuse(&format!("schema = 1\n{table}\n"))));
     }
     insta::assert_snapshot!(answers);
 }

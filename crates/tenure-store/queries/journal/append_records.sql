@@ -2,7 +2,7 @@
 --
 -- The first columns describe one job's append each ($1 … $23), the next its records ($24 … $37), the last what those say
 -- about effects ($38 … $53, and $54 how many a job may have); $55 … $63 belong to the first. $64 … $67 are the
--- waits of jobs that become suspended, $90 … $93 the bookings that take effect with a success, and $68 … $89 are the jobs that a record gives work to, whose own first records stand among
+-- waits of jobs that become suspended, $90 … $93 the bookings that take effect with a success, and $68 … $89 with $94 … $99 are the jobs that a record gives work to (the last of these where it is a delivery to a join), whose own first records stand among
 -- the others under the giver's number. All name it by its number. An append is admitted where the timeline and the writer's
 -- generation are the present ones, the guard on the lease holds, the head that the writer remembers exists with its hash,
 -- the next position is free, and what stands of each effect admits what is said about it ($46):
@@ -10,7 +10,7 @@
 --   2 an outcome: the attempt is open                           3 a verdict: it is open, or in doubt
 --   4 an announcement beside the verdict on the attempt before  5 a failure in doubt: as 2, and no later run performs it again
 -- The primary key of `effects` stands behind that: a second announcement that came this far fails the statement. A gift is
--- admitted where none stands under its key, and no halt against it; the primary key of `sends` stands behind that.
+-- admitted where none stands under its key, no halt against it, and no delivery under its number; the primary key of `sends` stands behind that.
 --
 -- Races: whoever else writes to the same job takes the next position too, and the primary key of `journal` settles it: the
 -- loser waits for the winner's commit and fails as a whole with a unique violation. So the guard may be judged by this
@@ -19,7 +19,7 @@
 -- nobody else may touch while the position is ours), each sorted, so that batches do not deadlock. Whatever is written
 -- about an effect has a position of its job, so what stands of it may be judged by the snapshot too.
 --
--- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`, `waits`, `sends`; `once_in_a_job` of `memories`. The look-ups are scalar subqueries, not joins, so that
+-- Indexes: the primary keys of `leases`, `journal`, `jobs`, `sessions`, `ready`, `effects`, `waits`, `sends`, `deliveries`; `once_in_a_job` of `memories`. The look-ups are scalar subqueries, not joins, so that
 -- no plan reads a table whole.
 WITH present AS MATERIALIZED (
     SELECT i.generation FROM installation AS i WHERE i.timeline = present_timeline()
@@ -146,15 +146,19 @@ gifts AS MATERIALIZED (
     SELECT
         g.no, g.tenant, g.job, g.seq, g.child, g.session, g.agent, g.declaration, g.bundle, g.recovery, g.hops,
         g.priority, g.requires, g.traceparent, g.key_hash, g.payload_digest, g.depth, g.run_cap, g.budget_micros,
-        g.submitted_by,
+        g.submitted_by, g.upstream, g.wave, g.delivery_no, g.missing, g.body,
+        -- What makes no job is a delivery that others are missing to, or that came late.
+        g.starts, row_number() OVER (PARTITION BY g.tenant, g.session, g.agent, g.delivery_no ORDER BY g.no) AS rival,
         coalesce(g.deadline_at, statement_timestamp() + g.ceiling_s * interval '1 second') AS deadline_at
     FROM unnest(
         $68::bigint[], $69::text[], $70::uuid[], $71::bigint[], $72::uuid[], $73::uuid[], $74::text[], $75::bytea[],
         $76::bytea[], $77::jsonb[], $78::integer[], $79::smallint[], $80::jsonb[], $81::text[], $82::bytea[],
-        $83::bytea[], $84::integer[], $85::integer[], $86::bigint[], $87::bigint[], $88::timestamptz[], $89::text[]
+        $83::bytea[], $84::integer[], $85::integer[], $86::bigint[], $87::bigint[], $88::timestamptz[], $89::text[],
+        $94::text[], $95::integer[], $96::integer[], $97::jsonb[], $98::bytea[], $99::boolean[]
     ) AS g (
         no, tenant, job, seq, child, session, agent, declaration, bundle, recovery, hops, priority, requires,
-        traceparent, key_hash, payload_digest, depth, run_cap, budget_micros, ceiling_s, deadline_at, submitted_by
+        traceparent, key_hash, payload_digest, depth, run_cap, budget_micros, ceiling_s, deadline_at, submitted_by,
+        upstream, wave, delivery_no, missing, body, starts
     )
 ),
 not_given AS MATERIALIZED (
@@ -167,7 +171,10 @@ not_given AS MATERIALIZED (
         SELECT count(h.halt) FROM halts AS h
         WHERE h.lifted_at IS NULL
             AND halt_matches(h.scope, h.tenant, h.name, g.tenant, g.agent, g.declaration, g.submitted_by)
-    ) > 0
+    ) > 0 OR g.delivery_no IS NOT NULL AND (g.rival > 1 OR (
+        SELECT d.no FROM deliveries AS d
+        WHERE d.tenant = g.tenant AND d.session = g.session AND d.agent = g.agent AND d.no = g.delivery_no
+    ) IS NOT NULL)
 ),
 admitted AS MATERIALIZED (
     SELECT
@@ -307,7 +314,24 @@ given AS (
         g.tenant, g.child, g.session, g.agent, g.declaration, g.bundle, 'ready', g.hops, g.priority,
         ARRAY(SELECT jsonb_array_elements_text(g.requires)), g.recovery, g.traceparent, g.submitted_by
     FROM gifts AS g
-    WHERE (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    WHERE g.starts AND (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+),
+-- The bodies of a wave go into the input of its job, and are not kept twice.
+delivered AS (
+    INSERT INTO deliveries (tenant, session, agent, no, upstream, wave, job, seq, child, starts, missing, body)
+    SELECT
+        g.tenant, g.session, g.agent, g.delivery_no, g.upstream, g.wave, g.job, g.seq, g.child, g.starts,
+        ARRAY(SELECT jsonb_array_elements_text(g.missing)), g.body
+    FROM gifts AS g
+    WHERE g.delivery_no IS NOT NULL AND (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    ORDER BY g.tenant, g.session, g.agent, g.delivery_no
+),
+joined AS (
+    UPDATE deliveries AS d
+    SET body = ''
+    FROM gifts AS g
+    WHERE g.delivery_no IS NOT NULL AND g.starts AND (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+        AND d.tenant = g.tenant AND d.session = g.session AND d.agent = g.agent AND d.wave = g.wave
 ),
 sent AS (
     INSERT INTO sends (tenant, job, key_hash, child, seq, payload_digest)
@@ -322,7 +346,7 @@ offered AS (
         g.tenant, g.child, g.agent, g.priority, nextval('queue_numbers'),
         ARRAY(SELECT jsonb_array_elements_text(g.requires)), '{"kind": "dispatch"}'
     FROM gifts AS g
-    WHERE (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
+    WHERE g.starts AND (g.no IN (SELECT t.no FROM taken AS t)) IS TRUE
 ),
 -- What a job remembers twice is kept once.
 remembered AS (

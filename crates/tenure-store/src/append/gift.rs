@@ -2,7 +2,7 @@
 //! number: they fall and stand together.
 
 use serde_json::Value;
-use tenure_core::{record::DeadlineSetting, sending::GiftKey};
+use tenure_core::{id::AgentName, joining::Placement, record::DeadlineSetting, sending::GiftKey};
 use uuid::Uuid;
 
 use super::{Append, group::Group};
@@ -22,6 +22,27 @@ pub struct Gift {
     pub key: GiftKey,
     /// Where its session is its own, how deep that is; none: the giver's.
     pub depth: Option<u32>,
+    /// Where it is a delivery to a join, what is written of that.
+    pub delivery: Option<NewDelivery>,
+}
+
+/// A delivery to a join. The wave's job is written with the one that starts it, and with no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDelivery {
+    /// Who delivers.
+    pub upstream: AgentName,
+    /// Where it belongs.
+    pub placed: Placement,
+    /// What is kept of it until the wave has its job.
+    pub body: Vec<u8>,
+}
+
+impl Gift {
+    /// True where its job is written with it.
+    #[must_use]
+    pub fn starts(&self) -> bool {
+        self.delivery.as_ref().is_none_or(|delivery| delivery.placed.starts)
+    }
 }
 
 /// A column for each property of a gift; `no` names the giver's group.
@@ -49,6 +70,12 @@ pub(super) struct GiftColumns<'a> {
     pub(super) ceiling_s: Vec<Option<i64>>,
     pub(super) deadline_at: Vec<Option<Stamp>>,
     pub(super) submitted_by: Vec<&'a str>,
+    pub(super) upstream: Vec<Option<&'a str>>,
+    pub(super) wave: Vec<Option<i32>>,
+    pub(super) delivery_no: Vec<Option<i32>>,
+    pub(super) missing: Vec<Value>,
+    pub(super) body: Vec<Option<&'a [u8]>>,
+    pub(super) starts: Vec<bool>,
 }
 
 impl<'a> GiftColumns<'a> {
@@ -60,6 +87,7 @@ impl<'a> GiftColumns<'a> {
                     columns.push_giver(group.no, append, gift);
                     columns.push_job(&gift.new);
                     columns.push_session(gift);
+                    columns.push_delivery(gift);
                 }
             }
         }
@@ -87,6 +115,18 @@ impl<'a> GiftColumns<'a> {
         self.requires.push(serde_json::json!(new.requires));
         self.traceparent.push(new.traceparent.as_deref());
         self.submitted_by.push(&new.submitted_by);
+    }
+
+    fn push_delivery(&mut self, gift: &'a Gift) {
+        let delivery = gift.delivery.as_ref();
+        self.upstream.push(delivery.map(|new| new.upstream.as_str()));
+        self.wave.push(delivery.map(|new| to_integer(new.placed.wave)));
+        self.delivery_no.push(delivery.map(|new| to_integer(new.placed.no)));
+        self.missing.push(
+            delivery.map_or_else(|| serde_json::json!([]), |new| serde_json::json!(new.placed.missing)),
+        );
+        self.body.push(delivery.map(|new| if new.placed.starts { &[] } else { new.body.as_slice() }));
+        self.starts.push(gift.starts());
     }
 
     fn push_session(&mut self, gift: &Gift) {

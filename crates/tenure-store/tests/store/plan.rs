@@ -34,7 +34,8 @@ const HOT: [Expected; 14] = [
             '{0}', '{default}', '{JOB}', '{null}',
             '{0}', '{default}', '{JOB}', '{4}', '{JOB}', '{JOB}', '{plain}', '{00}', '{null}', '{null}', '{7}', '{1}', '{null}',
             '{null}', '{00}', '{00}', '{null}', '{64}', '{1}', '{null}', '{null}', '{somebody}',
-            '{0}', '{default}', '{JOB}', '{4}'",
+            '{0}', '{default}', '{JOB}', '{4}',
+            '{developer}', '{1}', '{1}', '{null}', '{00}', '{t}'",
         indexes: &["journal_pkey", "jobs_pkey", "leases_pkey", "ready_pkey", "effects_pkey", "sessions_pkey", "sends_pkey"],
     },
     Expected {

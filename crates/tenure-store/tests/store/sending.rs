@@ -20,7 +20,7 @@ fn give(holder: &Holder, child: NewJob, body: &str, depth: Option<u32>) -> Appen
     let given = Given { child: child.job, session: child.session, agent: child.agent.clone(), key: None };
     let kind = if depth.is_some() { RecordKind::Spawned(given) } else { RecordKind::Sent(given) };
     let append = holder.append_of(holder.seal(vec![Draft::bare(kind)]), Changes::default());
-    Append { gift: Some(Box::new(Gift { new: child, key: key(body), depth })), ..append }
+    Append { gift: Some(Box::new(Gift { new: child, key: key(body), depth, delivery: None })), ..append }
 }
 
 fn child_in(fleet: &Fleet, session: SessionId) -> NewJob {

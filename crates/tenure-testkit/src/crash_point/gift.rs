@@ -72,7 +72,7 @@ impl OriginalGift {
             claim: None,
         };
         let declaration = NewDeclaration { agent: row.agent, digest: row.declaration, document };
-        let gift = Gift { new, key: given.key, depth: given.depth };
+        let gift = Gift { new, key: given.key, depth: given.depth, delivery: None };
         let at = at.context("its journal has no admission")?;
         Ok(Self { seq: given.seq, declaration, gift, drafts, at })
     }
