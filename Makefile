@@ -29,7 +29,7 @@ MIGRATED := export DATABASE_URL="$$TENURE_TEST_DATABASE_URL" SQLX_OFFLINE=false 
 	cargo sqlx migrate run --source migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-handler example-payment example-release picture chaos-fleet chaos-handover chaos-effects chaos-clients fuzz bench bench-baseline test test-mcp test-s3 test-stranger verify verify-fast dev pg prepare \
+.PHONY: help demo example-handler example-payment example-release example-team picture chaos-fleet chaos-handover chaos-effects chaos-clients fuzz bench bench-baseline test test-mcp test-s3 test-stranger verify verify-fast dev pg prepare \
 	reference protocol-baseline fmt clippy tidy rustdoc queries dependencies protocol deploy \
 	have-postgres have-nextest have-sqlx have-deny have-buf have-check-jsonschema have-hadolint have-moto have-mcp
 
@@ -51,6 +51,10 @@ example-payment: have-postgres ## a payment robot in Rust: reserve, charge, noti
 example-release: have-postgres ## a release robot in shell: each act once, and taken back where it is cancelled
 	cargo build --bin tenure --bin tenure-ledger --bin tenure-example-release
 	cargo run --quiet --bin tenure-example-release
+
+example-team: have-postgres ## a team around models: analyst, developer, reviewer, and a release that waits for two of them
+	cargo build --bin tenure --bin tenure-ledger --bin tenure-example-team
+	cargo run --quiet --bin tenure-example-team
 
 picture: have-postgres ## draw docs/pictures/demo.svg anew, from what the demo prints now
 	cargo build --bin tenure --bin tenure-ledger --bin tenure-demo

@@ -35,6 +35,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("tenure-example-handler", &["tenure-telemetry", "tenure-testkit", "tenure-worker"]),
     ("tenure-example-payment", &["tenure-testkit", "tenure-worker"]),
     ("tenure-example-release", &["tenure-testkit"]),
+    ("tenure-example-team", &["tenure-testkit"]),
     ("tenure-demo", &["tenure-client", "tenure-core", "tenure-postgres", "tenure-proto", "tenure-testkit"]),
 ];
 
