@@ -90,22 +90,21 @@ bench: have-postgres ## what a fleet does a second, beside what its own database
 bench-baseline: BENCH_ARGUMENTS += --write-baseline
 bench-baseline: bench ## the same, and its steady figures become the baseline
 
+# All of these select from the tests of the whole workspace: for one package alone cargo would build everything that it depends
+# on anew, with other features. The programs that tests start are built with them.
 test: have-postgres have-nextest ## every test, on a private PostgreSQL
 	cargo build --quiet --bin with-postgres --bin tenure-ledger
 	$(WITH_POSTGRES) cargo nextest run --workspace
 	cargo test --quiet --workspace --doc
 
 test-mcp: have-postgres have-nextest have-mcp ## every tool of a live run, called by the protocol's own client
-	cargo build --quiet --bin tenure
-	TENURE_TEST_MCP_PYTHON="$(TENURE_TOOLS)/python/bin/python" cargo nextest run --package tenure-tests --test e2e --run-ignored only -E 'test(/^mcp::/)'
+	TENURE_TEST_MCP_PYTHON="$(TENURE_TOOLS)/python/bin/python" cargo nextest run --workspace --run-ignored only -E 'binary(e2e) & test(/^mcp::/)'
 
 test-s3: have-postgres have-nextest have-moto ## the tests of large values once more, with a bucket of a peer that speaks S3
-	cargo build --quiet --bin tenure
-	.ci/with-s3 cargo nextest run --package tenure-tests --test e2e -E 'test(/^blobs::/)'
+	.ci/with-s3 cargo nextest run --workspace -E 'binary(e2e) & test(/^blobs::/)'
 
 test-stranger: have-postgres have-nextest ## the test kit's example as a crate outside this workspace, with the dependencies that its README names
-	cargo build --quiet --bin tenure
-	$(WITH_POSTGRES) cargo nextest run --package tenure-testkit --test stranger --run-ignored all
+	$(WITH_POSTGRES) cargo nextest run --workspace --run-ignored all -E 'package(tenure-testkit) & binary(stranger)'
 
 verify: verify-fast queries dependencies protocol deploy ## the gate: everything that must hold before a merge, but for the tests
 
