@@ -4,7 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Output,
+    process::{Command, Output},
     time::Duration,
 };
 
@@ -146,6 +146,18 @@ pub(crate) async fn wait_for_log(log: &Path, wanted: &str) {
         if text.contains(wanted) { Ok(()) } else { Err(text) }
     })
     .await;
+}
+
+/// A shell that finds `tenure` and the fleet, and nothing else of ours.
+pub(crate) fn run_in_shell(fleet: &Fleet, line: &str) -> String {
+    let configured = fleet.cluster.tenure(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", line]).envs(configured.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let beside = program().parent().unwrap().to_owned();
+    shell.env("PATH", format!("{}:{}", beside.display(), std::env::var("PATH").unwrap()));
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The reason code of a refusal that was asked for with `--json`.

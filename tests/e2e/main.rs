@@ -10,6 +10,7 @@
 
 mod fixture;
 
+mod attention;
 mod bad_input;
 mod blobs;
 mod chain;
@@ -24,6 +25,7 @@ mod effect_calls;
 mod effects;
 mod fencing;
 mod handler_unwinding;
+mod handover;
 mod jobs;
 mod mcp;
 mod observability;

@@ -1,7 +1,7 @@
 //! What people ask of jobs: each verb in each state, as the table has it, and the commands that are printed for whoever was
 //! called in, run by a shell as they are printed.
 
-use std::{fmt::Write as _, process::Command};
+use std::fmt::Write as _;
 
 use tenure_core::{
     job::State,
@@ -10,7 +10,7 @@ use tenure_core::{
 use tenure_testkit::wait_for;
 use uuid::Uuid;
 
-use crate::fixture::{Fleet, PATIENCE, program, refusal_code, wait_for_line};
+use crate::fixture::{Fleet, PATIENCE, refusal_code, run_in_shell, wait_for_line};
 
 /// States that nothing in this release brings a job to.
 const UNREACHED: &[State] = &[State::Withheld, State::Expired];
@@ -111,18 +111,6 @@ async fn every_verb_in_every_state_is_answered_as_the_table_says() {
         }
     }
     insta::assert_snapshot!(table);
-}
-
-/// A shell that finds `tenure` and the fleet, and nothing else of ours.
-fn run_in_shell(fleet: &Fleet, line: &str) -> String {
-    let configured = fleet.cluster.tenure(&[]);
-    let mut shell = Command::new("sh");
-    shell.args(["-euc", line]).envs(configured.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let beside = program().parent().unwrap().to_owned();
-    shell.env("PATH", format!("{}:{}", beside.display(), std::env::var("PATH").unwrap()));
-    let output = shell.output().unwrap();
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The commands that `tenure undecided` prints.

@@ -4,10 +4,10 @@
 use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    abandon, agents, apply, cancel, confirm_gone, context::Context, coordinator, credential::CredentialArgs,
-    dev, effect, effects, erase, explain, failure::Failure, halt, in_run, init, job, jobs, journal, mcp,
-    memory, migrate, output, ping, reconcile, recover, reopen, replay, resume, session, steer, submit, token,
-    verify, worker, workers,
+    abandon, agents, apply, attention, cancel, confirm_gone, context::Context, coordinator,
+    credential::CredentialArgs, dev, effect, effects, erase, explain, failure::Failure, halt, handover,
+    in_run, init, job, jobs, journal, mcp, memory, migrate, output, ping, reconcile, recover, reopen, replay,
+    resume, session, steer, submit, token, verify, worker, workers,
 };
 
 /// Runs long jobs on a fleet of machines and makes them survivable.
@@ -77,11 +77,13 @@ pub(crate) enum Verb {
     Output(output::OutputArgs),
     Effects(effects::EffectsArgs),
     Explain(explain::ExplainArgs),
+    Handover(handover::HandoverArgs),
     Result(output::ResultArgs),
     Session(session::SessionArgs),
     Verify(verify::VerifyArgs),
     Replay(replay::ReplayArgs),
     Cancel(cancel::CancelArgs),
+    Attention(attention::AttentionArgs),
     Workers(workers::WorkersArgs),
     Undecided(effects::UndecidedArgs),
     Reconcile(reconcile::ReconcileArgs),
@@ -116,13 +118,14 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Work",
         &[
-            "submit", "jobs", "job", "watch", "journal", "output", "effects", "explain", "result", "session",
-            "verify", "replay", "cancel",
+            "submit", "jobs", "job", "watch", "journal", "output", "effects", "explain", "handover",
+            "result", "session", "verify", "replay", "cancel",
         ],
     ),
     (
         "Operate",
         &[
+            "attention",
             "workers",
             "undecided",
             "reconcile",
@@ -191,11 +194,13 @@ impl Verb {
             Self::Journal(args) => context.wait_for(journal::list_records(context, args)),
             Self::Output(args) => context.wait_for(output::read_output(context, args)),
             Self::Explain(args) => context.wait_for(explain::explain_job(context, args)),
+            Self::Handover(args) => context.wait_for(handover::show_handover(context, args)),
             Self::Effects(args) => context.wait_for(effects::list_effects(context, args)),
             Self::Result(args) => context.wait_for(output::read_result(context, args)),
             Self::Replay(args) => context.wait_for(replay::replay_job(context, args)),
             Self::Verify(args) => context.wait_for(verify::verify_jobs(context, args)),
             Self::Cancel(args) => context.wait_for(cancel::cancel_jobs(context, args)),
+            Self::Attention(args) => context.wait_for(attention::show_attention(context, args)),
             Self::Workers(args) => context.wait_for(workers::list_workers(context, args)),
             Self::Undecided(args) => context.wait_for(effects::list_undecided(context, args)),
             Self::Reconcile(args) => context.wait_for(reconcile::reconcile_effect(context, args)),

@@ -3,13 +3,9 @@
 use clap::Args;
 use jiff::Timestamp;
 use tenure_client::{Client, job::Job};
-use tenure_core::{
-    explain::{Held, Present, Story},
-    id::Seq,
-    record::Record,
-};
+use tenure_core::explain::{Held, Present, Story};
 
-use crate::{context::Context, failure::Failure};
+use crate::{context::Context, failure::Failure, records::read_records};
 
 /// Tell what happened to a job, who holds it, what it waits for, what comes next, and what it needs
 #[derive(Debug, Args)]
@@ -31,18 +27,8 @@ pub(crate) async fn explain_job(context: &Context, args: ExplainArgs) -> Result<
 }
 
 async fn read_story(context: &Context, client: &Client, job: &Job) -> Result<Story, Failure> {
-    let (mut story, mut unknown) = (Story::default(), 0_u64);
-    let mut from = Some(Seq(1));
-    while let Some(seq) = from {
-        let page = client.list_records(&job.id.to_string(), seq, &[], 0).await?;
-        for record in &page.records {
-            match serde_json::from_slice::<Record>(&record.bytes) {
-                Ok(parsed) => story.take_record(&parsed, record.value.as_deref()),
-                Err(_) => unknown += 1,
-            }
-        }
-        from = page.next_seq;
-    }
+    let mut story = Story::default();
+    let unknown = read_records(client, job, |record, value| story.take_record(&record, value)).await?;
     if unknown > 0 {
         context.printer.remark(&format!("{unknown} records are of a kind that this release cannot tell"));
     }

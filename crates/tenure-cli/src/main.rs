@@ -6,6 +6,7 @@
 mod cli;
 mod failure;
 mod printer;
+mod records;
 
 mod context;
 mod credential;
@@ -34,6 +35,7 @@ mod worker;
 
 mod effects;
 mod explain;
+mod handover;
 mod job;
 mod jobs;
 mod journal;
@@ -48,6 +50,7 @@ mod verify;
 mod wait;
 
 mod abandon;
+mod attention;
 mod cancel;
 mod confirm_gone;
 mod erase;

@@ -198,6 +198,7 @@ fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
 
 pub(crate) type JobService = v1::job_service_client::JobServiceClient<Way>;
 pub(crate) type AgentService = v1::agent_service_client::AgentServiceClient<Way>;
+pub(crate) type AttentionService = v1::attention_service_client::AttentionServiceClient<Way>;
 pub(crate) type HaltService = v1::halt_service_client::HaltServiceClient<Way>;
 pub(crate) type WorkerService = v1::worker_service_client::WorkerServiceClient<Way>;
 
@@ -207,6 +208,10 @@ pub(crate) fn job_service(way: Way) -> JobService {
 
 pub(crate) fn agent_service(way: Way) -> AgentService {
     AgentService::new(way).max_decoding_message_size(MESSAGE_MAX_BYTES)
+}
+
+pub(crate) fn attention_service(way: Way) -> AttentionService {
+    AttentionService::new(way).max_decoding_message_size(MESSAGE_MAX_BYTES)
 }
 
 pub(crate) fn halt_service(way: Way) -> HaltService {

@@ -10,6 +10,7 @@ pub mod error;
 
 pub mod acts;
 pub mod agents;
+pub mod attention;
 pub mod effects;
 pub mod halts;
 pub mod job;

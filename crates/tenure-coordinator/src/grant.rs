@@ -7,9 +7,12 @@ use prost::bytes::Bytes;
 use tenure_core::{
     brief::brief,
     deadline::Deadline,
+    declaration::Declaration,
     handover::{Cause, Handover, History},
     id::Seq,
     limits::HANDOVER_EFFECT_OUTPUT_MAX_BYTES,
+    memory::compose_tail,
+    payload::{Origin, Preamble},
     record::{KeptValue, Phase, Record, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
@@ -26,6 +29,8 @@ use crate::{
     run_secret::RunSecrets, trace::grant_trace,
 };
 
+/// Lines of what an agent remembers that are read for a payload, which tells those of the last that fit.
+const MEMORY_LINES_READ: u32 = 500;
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
 /// The kinds of records that a handover is composed from.
@@ -55,7 +60,7 @@ pub(crate) async fn grant_runs(
     for run in claimed {
         let Some(secret) = secrets.get(run.secret_index) else { continue };
         let Some(promise) = promises.split_one() else { continue };
-        if is_without_history(&run) {
+        if is_without_history(&run) && Declaration::with_payload(&run.document).is_none() {
             let secret = mark_secret(&parts.run_secrets, &run, secret);
             grant_first_run(&parts.lanes, promise, run, secret).await;
         } else {
@@ -85,7 +90,7 @@ pub(crate) async fn grant_first_run(lanes: &Lanes, promise: Promises, run: Claim
     let deadline = remaining_deadline(&run);
     let handover = Handover::for_dispatch(run.job, run.run, run.input.clone(), &deadline, run.now);
     // Where it is refused, whoever wakes dispatch next uses the credit.
-    let _ = send_grant(promise, run, secret, &handover);
+    let _ = send_grant(promise, run, secret, &handover, String::new());
 }
 
 /// Reads the journal in a task of its own, so that a long one delays nobody else's grant.
@@ -94,14 +99,20 @@ fn grant_with_history(parts: &Parts, promise: Promises, run: Claimed, secret: Ru
     let composing = promise.attached().begin_composing(run_ref(&run));
     parts.tasks.spawn(async move {
         let granted = match read_history(&task_parts, &run).await {
-            Ok(history) => match history.compose_handover(run.now, &remaining_deadline(&run)) {
-                Some(handover) => {
-                    let awaited = read_awaited(&task_parts, &run).await;
-                    let handover = Handover { awaited, ..handover };
-                    send_grant(promise, run, secret, &handover)
+            Ok(history) => {
+                let origin = history.origin().cloned();
+                match history.compose_handover(run.now, &remaining_deadline(&run)).zip(origin) {
+                    Some((handover, origin)) => {
+                        let awaited = read_awaited(&task_parts, &run).await;
+                        let handover = Handover { awaited, ..handover };
+                        match compose_preamble(&task_parts, &run, &origin, &handover).await {
+                            Ok(preamble) => send_grant(promise, run, secret, &handover, preamble),
+                            Err(refusal) => refuse_grant(promise, &run, &refusal.message),
+                        }
+                    }
+                    None => refuse_grant(promise, &run, "its journal does not show how it began"),
                 }
-                None => refuse_grant(promise, &run, "its journal does not show how it began"),
-            },
+            }
             Err(refusal) => refuse_grant(promise, &run, &refusal.message),
         };
         drop(composing);
@@ -184,7 +195,37 @@ fn remaining_deadline(run: &Claimed) -> Deadline {
     Deadline::new(run.now, run.deadline_at)
 }
 
-fn send_grant(promise: Promises, run: Claimed, secret: RunSecret, handover: &Handover) -> Granted {
+/// What the child of an agent with a payload reads before the input; empty for every other.
+async fn compose_preamble(
+    parts: &Parts,
+    run: &Claimed,
+    origin: &Origin,
+    handover: &Handover,
+) -> Result<String, Refusal> {
+    let Some(declaration) = Declaration::with_payload(&run.document) else { return Ok(String::new()) };
+    let lines = parts.store.list_memories(&run.tenant, &run.agent, MEMORY_LINES_READ);
+    let lines = parts.bulk.ask(lines).await?;
+    let has_more = lines.len() == MEMORY_LINES_READ as usize;
+    let memory = compose_tail(lines.iter().map(|line| line.text.as_str()), has_more);
+    let preamble = Preamble {
+        agent: &run.agent,
+        job: run.job,
+        run: run.run,
+        instructions: declaration.instructions(),
+        memory: &memory,
+        origin,
+        brief: &brief(handover),
+    };
+    Ok(preamble.compose())
+}
+
+fn send_grant(
+    promise: Promises,
+    run: Claimed,
+    secret: RunSecret,
+    handover: &Handover,
+    preamble: String,
+) -> Granted {
     let json = match handover.to_json() {
         Ok(json) => json,
         Err(error) => return refuse_grant(promise, &run, &error.to_string()),
@@ -218,6 +259,7 @@ fn send_grant(promise: Promises, run: Claimed, secret: RunSecret, handover: &Han
         input_erased,
         handover: json.into(),
         brief: brief(handover),
+        preamble,
         deadline_at: run.deadline_at.map(write_timestamp),
         now: Some(write_timestamp(run.now)),
         seq: run.head.seq.0,

@@ -1,4 +1,4 @@
-//! The services on the wire, on one listener: jobs, agents, workers, health and reflection. It owns the settings of the
+//! The services on the wire, on one listener: jobs, agents, attention, workers, health and reflection. It owns the settings of the
 //! transport (windows, streams, metadata, keepalive) and nothing of what is decided. Neighbours: one module for each
 //! service, `connections` and `calls` bound what comes, `authentication` lets in, `caller` says who is asking, `refusals` what a failure is called.
 
@@ -14,6 +14,7 @@ mod job_request;
 
 mod accepted;
 mod agent_service;
+mod attention_service;
 mod halt_service;
 mod job_service;
 mod worker_service;
@@ -43,8 +44,9 @@ use tenure_core::limits::{
 use tenure_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        agent_service_server::AgentServiceServer, halt_service_server::HaltServiceServer,
-        job_service_server::JobServiceServer, worker_service_server::WorkerServiceServer,
+        agent_service_server::AgentServiceServer, attention_service_server::AttentionServiceServer,
+        halt_service_server::HaltServiceServer, job_service_server::JobServiceServer,
+        worker_service_server::WorkerServiceServer,
     },
 };
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -52,6 +54,7 @@ use tonic::transport::{Server, ServerTlsConfig};
 
 use crate::{coordinator::Parts, options::StartError};
 use agent_service::Agents;
+use attention_service::Attention;
 use authentication::AuthenticationLayer;
 use calls::{BoundCalls, places::PlacesLayer};
 use connections::Connections;
@@ -65,10 +68,11 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whose health is said; the empty name stands for all.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     "",
     "tenure.v1.JobService",
     "tenure.v1.AgentService",
+    "tenure.v1.AttentionService",
     "tenure.v1.HaltService",
     "tenure.v1.WorkerService",
 ];
@@ -94,6 +98,9 @@ pub(crate) fn serve(
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let agents = AgentServiceServer::new(Agents::new(parts.clone()))
+        .max_decoding_message_size(MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(MESSAGE_MAX_BYTES);
+    let attention = AttentionServiceServer::new(Attention::new(parts.clone()))
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let halts = HaltServiceServer::new(Halts::new(parts.clone()))
@@ -125,6 +132,7 @@ pub(crate) fn serve(
         .add_service(health)
         .add_service(jobs)
         .add_service(agents)
+        .add_service(attention)
         .add_service(halts)
         .add_service(workers);
     let incoming = connections.accept(listener);

@@ -49,6 +49,8 @@ pub enum Command {
 pub enum Stdin {
     /// The raw bytes of the input.
     Input,
+    /// All that the run is told, and then the raw bytes of the input.
+    Payload,
     /// Nothing.
     Nothing,
 }
@@ -126,8 +128,19 @@ impl Declaration {
     pub fn stdin(&self) -> Stdin {
         match self.text("stdin") {
             Some("none") => Stdin::Nothing,
+            Some("payload") => Stdin::Payload,
             Some(_) | None => Stdin::Input,
         }
+    }
+
+    /// The declaration of this canonical JSON, where its child reads a payload. Looks at the words first, because this is asked of every
+    /// job that is submitted.
+    #[must_use]
+    pub fn with_payload(document: &[u8]) -> Option<Self> {
+        const WORDS: &[u8] = br#""stdin":"payload""#;
+        let has_words = document.windows(WORDS.len()).any(|window| window == WORDS);
+        let declaration = has_words.then(|| Self::parse(document).ok())??;
+        (declaration.stdin() == Stdin::Payload).then_some(declaration)
     }
 
     /// The text of its instructions.

@@ -13,7 +13,7 @@ use crate::{
 /// What the labels that Tenure gives begin with.
 pub const RESERVED_LABEL_PREFIX: &str = "tenure.";
 /// What the label of a handler begins with.
-const HANDLER_LABEL_PREFIX: &str = "tenure.handler/";
+pub const HANDLER_LABEL_PREFIX: &str = "tenure.handler/";
 /// The form of a version.
 const VERSION_FORM: &str = "[a-zA-Z0-9][a-zA-Z0-9._+-]{0,62}";
 

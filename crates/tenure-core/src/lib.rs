@@ -22,6 +22,7 @@ pub mod verify;
 pub mod wait;
 
 pub mod admission;
+pub mod attention;
 pub mod canonical;
 pub mod deadline;
 pub mod declaration;
@@ -35,6 +36,7 @@ pub mod handler;
 pub mod handover;
 pub mod joining;
 pub mod memory;
+pub mod payload;
 pub mod plan;
 pub mod recovery;
 pub mod routing;

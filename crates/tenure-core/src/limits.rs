@@ -90,6 +90,18 @@ pub const STEP_OUTPUT_MAX_BYTES: usize = 256 * 1024;
 pub const RUN_STEPS_MAX: usize = 10_000;
 /// Longest reason (`--why`).
 pub const WHY_MAX_BYTES: usize = 4 * 1024;
+/// Subjects that a condition lists; the rest are counted.
+pub const ATTENTION_SUBJECTS_MAX: u32 = 10;
+/// Subjects of a kind that one look for what needs a person reads, where nothing is said.
+pub const ATTENTION_PAGE_DEFAULT: u32 = 100;
+/// Most subjects of a kind that one look for what needs a person reads.
+pub const ATTENTION_PAGE_MAX: u32 = 10_000;
+/// How long a job waits for a worker before it counts that no attached worker would be offered it.
+pub const UNCLAIMABLE_GRACE: Duration = Duration::from_secs(60);
+/// How long after its term lapsed an unsettled lease counts as abandoned.
+pub const ABANDONED_LEASE_GRACE: Duration = Duration::from_secs(60);
+/// How long a halt stands before somebody is asked whether it should.
+pub const HALT_STANDING_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most halts that stand at the same time.
 pub const HALTS_STANDING_MAX: u32 = 1_000;
 /// Longest wait of a run, and the latest instant to which work is set down.

@@ -8,7 +8,7 @@ use tenure_core::credential::{
 };
 
 /// Every method that a coordinator serves, as the path of its call without the first slash.
-pub const METHODS: [(&str, Access); 44] = [
+pub const METHODS: [(&str, Access); 45] = [
     ("tenure.v1.JobService/SubmitJob", Access::Tenant(Submit)),
     ("tenure.v1.JobService/SubmitJobs", Access::Tenant(Submit)),
     ("tenure.v1.JobService/GetJob", Access::Tenant(Read)),
@@ -29,6 +29,7 @@ pub const METHODS: [(&str, Access); 44] = [
     ("tenure.v1.JobService/ReopenJob", Access::Tenant(Operate)),
     ("tenure.v1.JobService/AbandonJob", Access::Tenant(Operate)),
     ("tenure.v1.JobService/ResumeJob", Access::Tenant(Operate)),
+    ("tenure.v1.AttentionService/GetAttention", Access::Tenant(Read)),
     ("tenure.v1.HaltService/ThrowHalt", Access::Tenant(Operate)),
     ("tenure.v1.HaltService/LiftHalt", Access::Fleet(Operate)),
     ("tenure.v1.HaltService/ListHalts", Access::Fleet(Read)),

@@ -18,6 +18,7 @@ mod settings;
 
 mod agent;
 mod append;
+mod attention;
 mod blob;
 mod claim;
 mod effect;
@@ -45,6 +46,7 @@ mod wait;
 
 pub use agent::{AgentRevision, Change, ChangeKind, NewBundle, NewDeclaration};
 pub use append::{Append, AppendOutcome, AppendReport, Gift, Guard, NewDelivery};
+pub use attention::Look;
 pub use blob::{BlobPlace, FoundBlob, JudgedBlobs, LiveBlob, StoredBlob};
 pub use claim::{ClaimOutcome, ClaimRequest, Claimed, Floors};
 pub use connection::{Store, StoreOptions};

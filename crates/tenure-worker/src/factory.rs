@@ -85,6 +85,7 @@ pub(crate) fn run_grant(number: u128) -> RunGrant {
         input: GrantInput::Bytes(Bytes::new()),
         handover: Bytes::from_static(b"{}"),
         brief: String::new(),
+        preamble: String::new(),
         deadline_at: None,
         session_started_at: None,
         now: Timestamp::UNIX_EPOCH,

@@ -38,6 +38,7 @@ pub(crate) struct RunGrant {
     pub(crate) input: GrantInput,
     pub(crate) handover: Bytes,
     pub(crate) brief: String,
+    pub(crate) preamble: String,
     pub(crate) deadline_at: Option<Timestamp>,
     /// When the session started. None: the coordinator is of an earlier release.
     pub(crate) session_started_at: Option<Timestamp>,
@@ -116,6 +117,7 @@ impl RunGrant {
             input: read_input(grant.input, grant.input_blob.as_ref(), grant.input_erased)?,
             handover: grant.handover,
             brief: grant.brief,
+            preamble: grant.preamble,
             deadline_at: read_optional_timestamp("deadline_at", grant.deadline_at.as_ref())?,
             session_started_at: read_optional_timestamp(
                 "session_started_at",

@@ -32,8 +32,8 @@ pub use process::{ProcessHandle, RunningProcess};
 pub(crate) use redaction::REDACTION_MARK;
 pub use redaction::{RedactionStream, Redactor};
 pub use run_directory::{
-    ResultFile, RunDirectory, RunDirectoryError, RunFiles, SOCKET_PATH_MAX_BYTES, ensure_socket_path,
-    open_result,
+    PAYLOAD_FILE, ResultFile, RunDirectory, RunDirectoryError, RunFiles, SOCKET_PATH_MAX_BYTES,
+    ensure_socket_path, open_result,
 };
 pub use spec::{
     GuardCommand, GuardLink, ProcessCommand, ProcessEnd, ProcessOutcome, ProcessSpec, ProcessStdin, StopCause,

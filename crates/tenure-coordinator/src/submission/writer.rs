@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use tenure_core::{limits, refusal::Refusal};
+use tenure_core::{declaration::Declaration, limits, refusal::Refusal};
 use tenure_store::{NewJob, StoreError, Submitted};
 use tokio::sync::mpsc;
 
@@ -76,7 +76,10 @@ impl Writer {
         for group in batch {
             sizes.push((group.jobs.len(), group.room, group.reply));
             for mut job in group.jobs {
-                matches.push(match_worker(&mut job.new, &workers, ready_count, now, &self.secrets));
+                // What is told with a payload is read from the journal, as at any claim.
+                let is_plain = Declaration::with_payload(&job.document).is_none();
+                let mut find = || match_worker(&mut job.new, &workers, ready_count, now, &self.secrets);
+                matches.push(is_plain.then(&mut find).flatten());
                 beside.push((job.document, job.input));
                 news.push(job.new);
             }

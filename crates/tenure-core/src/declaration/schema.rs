@@ -109,7 +109,7 @@ pub(crate) static AGENT: &[Key] = &[
     key("handler", Kind::Version),
     key("timeout", duration()),
     key("idle-timeout", duration()),
-    key("stdin", Kind::Choice { now: &["input", "none"], later: &["payload"] }),
+    key("stdin", Kind::Choice { now: &["input", "payload", "none"], later: &[] }),
     key("instructions", Kind::Text),
     key("env", Kind::VariableMap),
     key("secrets", Kind::Variables),

@@ -233,7 +233,6 @@ fn what_does_not_exist_yet_is_refused_by_name() {
         "repairs = 2",
         "in-memory = true",
         "turns = 24",
-        "stdin = \"payload\"",
         "concurrency = 4",
     ];
     let mut answers = String::new();

@@ -14,6 +14,7 @@ use crate::{
     id::{JobId, Run, Seq},
     layover::VoidedBooking,
     limits::HANDOVER_NOTES_MAX_BYTES,
+    payload::Origin,
     record::{KeptValue, Record, RecordKind},
 };
 
@@ -53,6 +54,7 @@ pub struct History {
     /// What a run before set down. Only a success makes that take effect, and after one there is no other run.
     booked: Option<VoidedBooking>,
     steers: SteersKept,
+    origin: Option<Origin>,
 }
 
 impl History {
@@ -68,6 +70,7 @@ impl History {
             gifts: GiftsKept::default(),
             booked: None,
             steers: SteersKept::default(),
+            origin: None,
         }
     }
 
@@ -83,7 +86,10 @@ impl History {
             RecordKind::RunStarted { cause, .. } if record.seq == self.up_to => {
                 self.start = Some((record.job, record.run, cause));
             }
-            RecordKind::JobAdmitted { input, .. } if before => self.input = KeptValue::find(input, value),
+            RecordKind::JobAdmitted { input, session, by, sender, .. } if before => {
+                self.input = KeptValue::find(input, value);
+                self.origin = Some(Origin { session, by: by.actor, sender: sender.map(|sender| *sender) });
+            }
             RecordKind::LayoverBooked { until, waiting_for } if before => {
                 self.booked = Some(VoidedBooking { run: record.run, until, waiting_for });
             }
@@ -97,6 +103,12 @@ impl History {
             }
             _ => {}
         }
+    }
+
+    /// Where the work came from. None where the admission was not among the records.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
     }
 
     /// What the next run of a job will be told, for a cause that waits in the queue: as if it began at the head.

@@ -8,6 +8,7 @@ mod schema;
 
 mod agent;
 mod append;
+mod attention;
 mod blob;
 mod claim;
 mod connection;

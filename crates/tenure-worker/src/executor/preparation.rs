@@ -29,8 +29,9 @@ use crate::{
     grant::{GrantInput, RunGrant},
     guardian::{BootInstant, ReportIdentity},
     runner::{
-        EnvironmentPlan, GuardLink, ProcessCommand, ProcessSpec, ProcessStdin, Redactor, ResourceLimits,
-        RunDirectory, RunFiles, RunUser, compose_environment, ensure_socket_path, resolve_user,
+        EnvironmentPlan, GuardLink, PAYLOAD_FILE, ProcessCommand, ProcessSpec, ProcessStdin, Redactor,
+        ResourceLimits, RunDirectory, RunFiles, RunUser, compose_environment, ensure_socket_path,
+        resolve_user,
     },
 };
 
@@ -140,6 +141,7 @@ pub(super) fn prepare_run(execution: &Execution, staged: Option<&Staged>) -> Res
         staged_input: staged_input.as_deref(),
         handover: &grant.handover,
         brief: &grant.brief,
+        preamble: (declaration.stdin() == Stdin::Payload).then_some(&*grant.preamble),
     };
     let directory =
         RunDirectory::create(run_path(execution), &files, user.as_ref()).map_err(|error| describe(&error))?;
@@ -201,6 +203,7 @@ fn choose_command(execution: &Execution, declaration: &Declaration) -> Result<Pr
 fn choose_stdin(grant: &RunGrant, declaration: &Declaration, directory: &RunDirectory) -> ProcessStdin {
     match (grant.phase, declaration.stdin()) {
         (Phase::Forward, Stdin::Input) => ProcessStdin::File(directory.path().join("input")),
+        (Phase::Forward, Stdin::Payload) => ProcessStdin::File(directory.path().join(PAYLOAD_FILE)),
         (Phase::Forward, Stdin::Nothing) | (Phase::Compensating, _) => ProcessStdin::None,
     }
 }

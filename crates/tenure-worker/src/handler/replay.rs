@@ -289,6 +289,7 @@ fn compose_scene(records: &[Read]) -> Result<Scene, ReplayError> {
         input: GrantInput::Bytes(input.clone()),
         handover: json.into(),
         brief: brief(&handover),
+        preamble: String::new(),
         deadline_at,
         session_started_at: Some(first.at),
         now: start.at,

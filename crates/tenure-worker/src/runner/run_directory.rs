@@ -16,6 +16,9 @@ use thiserror::Error;
 
 use super::RunUser;
 
+/// What a child reads whose agent has a payload, below its run's directory.
+pub const PAYLOAD_FILE: &str = "payload";
+
 /// The longest path of a unix socket on Linux, without its final zero.
 pub const SOCKET_PATH_MAX_BYTES: usize = 107;
 
@@ -30,6 +33,8 @@ pub struct RunFiles<'a> {
     pub handover: &'a [u8],
     /// The handover for a prompt.
     pub brief: &'a str,
+    /// What the child reads before the input, where it reads a payload.
+    pub preamble: Option<&'a str>,
 }
 
 /// A run's directory, made and filled.
@@ -108,6 +113,9 @@ impl RunDirectory {
         }
         directory.write_file("handover.json", files.handover, user)?;
         directory.write_file("brief.txt", files.brief.as_bytes(), user)?;
+        if let Some(preamble) = files.preamble {
+            directory.write_payload(preamble, user)?;
+        }
         // Last, and by its path: what it is in belongs to the worker, and until here it does, too.
         if let Some(user) = user {
             chown(&directory.path, Some(user.uid), Some(user.gid))
@@ -133,7 +141,17 @@ impl RunDirectory {
         .into()
     }
 
-    /// Adds a file that the child may read: a composed payload.
+    /// What the child reads, and behind it the input, which may be large.
+    fn write_payload(&self, preamble: &str, user: Option<&RunUser>) -> Result<(), RunDirectoryError> {
+        let path = self.write_file(PAYLOAD_FILE, preamble.as_bytes(), user)?;
+        let copied = File::options().append(true).open(&path).and_then(|mut payload| {
+            let mut input = File::open(self.path.join("input"))?;
+            io::copy(&mut input, &mut payload)
+        });
+        copied.map(drop).map_err(|source| RunDirectoryError::Unwritable { path, source })
+    }
+
+    /// Adds a file that the child may read.
     pub fn write_file(
         &self,
         name: &str,
@@ -270,7 +288,8 @@ mod tests {
 
     #[test]
     fn a_run_finds_its_files_and_nobody_else_may_look() {
-        let files = RunFiles { input: b"in", staged_input: None, handover: b"{}", brief: "brief" };
+        let files =
+            RunFiles { input: b"in", staged_input: None, handover: b"{}", brief: "brief", preamble: None };
         let (_parent, directory) = make(&files);
         let variables = directory.compose_variables();
         assert_eq!(fs::read(&variables["TENURE_INPUT"]).unwrap(), b"in");

@@ -43,6 +43,7 @@ pub(crate) fn grant(number: u32, (term, attach): (u64, u64), declaration: Vec<u8
         input: "the input".into(),
         handover: r#"{"cause":{"kind":"dispatch"}}"#.into(),
         brief: String::new(),
+        preamble: String::new(),
         deadline_at: None,
         now: Some(prost_types::Timestamp { seconds: 1_796_000_000, nanos: 0 }),
         seq: 3,

@@ -76,7 +76,7 @@ struct Things {
 
 const UNKNOWN_JOB: Answer = AsUnknown(Reason::JobNotFound);
 
-const ROWS: [Row; 44] = [
+const ROWS: [Row; 45] = [
     row("tenure.v1.JobService/SubmitJob", Bearer(Submit), submit_job, Given, AsUnknown(Reason::UnknownAgent)),
     // A batch is answered for each item.
     row("tenure.v1.JobService/SubmitJobs", Bearer(Submit), submit_jobs, Given, Given),
@@ -147,6 +147,7 @@ const ROWS: [Row; 44] = [
         Refused(Reason::VerbNotAllowed),
         UNKNOWN_JOB,
     ),
+    row("tenure.v1.AttentionService/GetAttention", Bearer(Read), nothing, Given, Given),
     // A halt of an agent that nobody has; it is of the caller's own tenant.
     row("tenure.v1.HaltService/ThrowHalt", Bearer(Operate), throw_halt, Given, Given),
     row(
