@@ -7,13 +7,11 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use tenure_core::attention::ALTERNATIVE;
 use tenure_testkit::wait_for;
 use uuid::Uuid;
 
 use crate::fixture::{Fleet, PATIENCE, run_in_shell};
-
-/// What stands between two commands of which either answers.
-const ALTERNATIVE: &str = "   or: ";
 
 /// Asks the fleet, and checks that the exit code says what was found.
 fn look(fleet: &Fleet, arguments: &[&str]) -> Value {
@@ -65,7 +63,7 @@ script = '[ "$TENURE_RUN" -ge 2 ] || exit 3'
 recovery = { policy = "manual" }
 [agents.lander]
 script = '''
-tenure effect push -- true
+tenure effect push --undo true -- true
 [ "$TENURE_RUN" -ge 2 ] || exit 65
 '''
 final-exit-codes = [65]
@@ -92,12 +90,14 @@ async fn what_stopped_needs_somebody_until_the_printed_command_has_answered_it()
     assert_eq!(found(&look(&fleet, &[])), []);
     let failed = fleet.submit("failer", "");
     fleet.wait_for_state(failed, "failed").await;
-    let cases: [(&str, &str, Option<&str>, &str, &str); 5] = [
+    let cases: [(&str, &str, Option<&str>, &str, &str); 7] = [
         ("doubter", "job.quarantined", None, "tenure abandon", "abandoned"),
         ("spender", "job.exhausted", Some("runs"), "tenure resume", "succeeded"),
         ("spender", "job.exhausted", None, "tenure cancel", "cancelled"),
         ("crasher", "job.interrupted", None, "tenure recover", "succeeded"),
+        ("crasher", "job.interrupted", None, "tenure abandon", "abandoned"),
         ("lander", "job.failed_with_landed_work", None, "tenure resume", "succeeded"),
+        ("lander", "job.failed_with_landed_work", None, "tenure cancel", "cancelled"),
     ];
     for (agent, kind, raised, command, becomes) in cases {
         let job = fleet.submit(agent, "");
@@ -120,31 +120,17 @@ async fn what_stopped_needs_somebody_until_the_printed_command_has_answered_it()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_in_vain_needs_somebody_until_it_is_answered() {
+async fn a_job_that_no_attached_worker_is_offered_needs_somebody_until_such_a_worker_is_there() {
     let mut fleet = Fleet::start(AGENTS, &[("w1", &["--slots", "8"])]).await;
-    let sleeper = fleet.submit("sleeper", "");
-    fleet.wait_for_state(sleeper, "running").await;
-    let waiter = fleet.submit("waiter", &sleeper.to_string());
-    let attention = wait_for_found(&fleet, &[], &[("job.wait_expired", &[waiter.to_string()])]).await;
-    fleet.cluster.run(&["cancel", &sleeper.to_string(), "--why", "test"]).unwrap();
-    fleet.wait_for_state(sleeper, "cancelled").await;
-    // Where what it waits for is over by now, it has gone on by itself, and the command is refused.
-    if fleet.state(waiter).await == "suspended" {
-        let command = printed(&attention, "tenure resume");
-        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
-        fleet.try_run(&arguments);
-    }
-    fleet.wait_for_state(waiter, "succeeded").await;
-    wait_for_found(&fleet, &[], &[]).await;
-
     let moon = fleet.submit("moon", "");
-    let later = (Timestamp::now() + SignedDuration::from_hours(1)).to_string();
     let subjects = [moon.to_string()];
-    let attention = wait_for_found(&fleet, &["--at", &later], &[("job.unclaimable", &subjects)]).await;
+    let at_once = ["--unclaimable-after", "0s"];
+    assert_eq!(found(&look(&fleet, &[])), [], "it has not waited for long");
+    let attention = wait_for_found(&fleet, &at_once, &[("job.unclaimable", &subjects)]).await;
     assert!(printed(&attention, "no verb: start a worker").contains("labels"), "{attention}");
     fleet.cluster.start_worker("w2", &["--label", "moon"]).unwrap();
     fleet.wait_for_state(moon, "succeeded").await;
-    wait_for_found(&fleet, &["--at", &later], &[]).await;
+    wait_for_found(&fleet, &at_once, &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,13 +162,12 @@ async fn a_pick_up_that_is_refused_and_a_halt_that_stands_for_long_need_somebody
     fleet.cluster.run(&["halt", "agent", "sitter", "--why", "test"]).unwrap();
     let attention = wait_for_found(&fleet, &[], &[("layover.refused", &[sitter.to_string()])]).await;
     printed(&attention, "no verb: mend what refused it");
-    let tomorrow = (Timestamp::now() + SignedDuration::from_hours(25)).to_string();
-    let attention = look(&fleet, &["--at", &tomorrow]);
+    let attention = look(&fleet, &["--halt-after", "0s"]);
     let kinds: Vec<String> = found(&attention).into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, ["layover.refused", "halt.standing"], "{attention}");
     let lift = attention["conditions"][1]["remedy"]["command_line"].as_str().unwrap();
     run_in_shell(&fleet, lift);
-    wait_for_found(&fleet, &["--at", &tomorrow], &[]).await;
+    wait_for_found(&fleet, &["--halt-after", "0s"], &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,7 @@ pub(crate) async fn explain_job(context: &Context, args: ExplainArgs) -> Result<
 
 async fn read_story(context: &Context, client: &Client, job: &Job) -> Result<Story, Failure> {
     let mut story = Story::default();
-    let unknown = read_records(client, job, |record, value| story.take_record(&record, value)).await?;
+    let unknown = read_records(client, job, &[], |record, value| story.take_record(&record, value)).await?;
     if unknown > 0 {
         context.printer.remark(&format!("{unknown} records are of a kind that this release cannot tell"));
     }

@@ -3,13 +3,12 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use tenure_client::job::Job;
+use tenure_client::{Client, job::Job};
 use tenure_core::{
     brief::brief,
     deadline::Deadline,
     handover::{Handover, History},
     reason::Reason,
-    record::{Record, RecordKind},
     refusal::Refusal,
 };
 
@@ -25,41 +24,43 @@ pub(crate) struct HandoverArgs {
     run: Option<u32>,
 }
 
-/// A record, and the value beside it.
-type Told = (Record, Option<Vec<u8>>);
-
 pub(crate) async fn show_handover(context: &Context, args: HandoverArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let job = client.get_job(&args.job).await?;
     let wanted = args.run.unwrap_or(job.run.0);
-    let mut told = Vec::new();
-    read_records(&client, &job, |record, value| told.push((record, value.map(<[u8]>::to_vec)))).await?;
-    let handover = compose(&job, wanted, told)?;
-    let (text, told) = (brief(&handover), write_json(&handover)?);
+    let handover = compose(&client, &job, wanted).await?;
+    let (text, told) = (brief(&handover), handover.to_json().map_err(|error| refuse_writing(&error))?);
+    let told: Value = serde_json::from_slice(&told).map_err(|error| refuse_writing(&error))?;
     if context.printer.json {
         let object = json!({ "job": job.id, "run": wanted, "handover": told, "brief": text });
         return context.printer.object(&object);
     }
-    context.printer.line(&serde_json::to_string_pretty(&told).unwrap_or_default())?;
+    let pretty = serde_json::to_string_pretty(&told).map_err(|error| refuse_writing(&error))?;
+    context.printer.line(&pretty)?;
     if text.is_empty() {
-        context.printer.remark("its brief was empty: no work was done before it");
+        context.printer.remark("its brief was empty: nothing had to be told");
         return Ok(());
     }
     context.printer.line(&format!("\n{}", harmless_lines(text.trim_end())))
 }
 
-fn compose(job: &Job, wanted: u32, told: Vec<Told>) -> Result<Handover, Failure> {
-    let start = told
-        .iter()
-        .map(|(record, _)| record)
-        .find(|record| record.run.0 == wanted && matches!(record.kind, RecordKind::RunStarted { .. }));
-    let Some((up_to, began)) = start.map(|record| (record.seq, record.at)) else {
-        return Err(refuse_run(job, wanted));
-    };
+/// Reads the journal twice: where the run began, and then what stands before that, of which the core keeps what it tells. A
+/// journal may be of any length.
+async fn compose(client: &Client, job: &Job, wanted: u32) -> Result<Handover, Failure> {
+    let mut start = None;
+    read_records(client, job, &["run_started".to_owned()], |record, _| {
+        if record.run.0 == wanted {
+            start = Some((record.seq, record.at));
+        }
+    })
+    .await?;
+    let Some((up_to, began)) = start else { return Err(refuse_run(job, wanted)) };
     let mut history = History::up_to(up_to);
-    for (record, value) in told {
-        history.take_record(record, value);
-    }
+    let kinds = History::KINDS.map(str::to_owned);
+    read_records(client, job, &kinds, |record, value| {
+        history.take_record(record, value.map(<[u8]>::to_vec));
+    })
+    .await?;
     // What was left of the deadline counts from the run's own start.
     let deadline = Deadline::new(began, job.deadline_at);
     history.compose_handover(began, &deadline).ok_or_else(|| refuse_run(job, wanted))
@@ -77,11 +78,8 @@ fn refuse_run(job: &Job, wanted: u32) -> Failure {
         .into()
 }
 
-fn write_json(handover: &Handover) -> Result<Value, Failure> {
-    let written = handover.to_json().and_then(|bytes| serde_json::from_slice(&bytes));
-    written.map_err(|error| {
-        Failure::caused(Refusal::new(Reason::Internal, "writing the handover as JSON"), &error)
-    })
+fn refuse_writing(error: &serde_json::Error) -> Failure {
+    Failure::caused(Refusal::new(Reason::Internal, "writing the handover as JSON"), error)
 }
 
 /// Lines of somebody else's, of which none can steer a terminal.

@@ -2,8 +2,12 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
+use tenure_core::attention::Ages;
 use tenure_proto::{
-    convert::{InvalidField, require, time::write_timestamp},
+    convert::{
+        InvalidField, require,
+        time::{write_duration, write_timestamp},
+    },
     v1,
 };
 
@@ -12,6 +16,17 @@ use crate::{
     client::{Repeat, attention_service},
     job::read_instant,
 };
+
+/// How to look for what needs a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Look {
+    /// The instant at which conditions are judged; none: now, by the database's clock.
+    pub at: Option<Timestamp>,
+    /// At most so many of each kind are read, 1 to 10,000; 0 leaves that to the fleet.
+    pub page: u32,
+    /// For how long something is so before it counts.
+    pub ages: Ages,
+}
 
 /// What a look for what needs a person found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,13 +77,18 @@ pub struct NotChecked {
 }
 
 impl Client {
-    /// Looks for what needs a person, judged at an instant (none: now, by the database's clock), reading at most `page` of each
-    /// kind; 0 leaves that to the fleet.
+    /// Looks for what needs a person.
     ///
     /// # Errors
     /// The fleet refuses or does not answer.
-    pub async fn get_attention(&self, at: Option<Timestamp>, page: u32) -> Result<Attention, ClientError> {
-        let request = v1::GetAttentionRequest { at: at.map(write_timestamp), page };
+    pub async fn get_attention(&self, look: &Look) -> Result<Attention, ClientError> {
+        let request = v1::GetAttentionRequest {
+            at: look.at.map(write_timestamp),
+            page: look.page,
+            unclaimable_after: Some(write_duration(look.ages.unclaimable)),
+            abandoned_after: Some(write_duration(look.ages.abandoned_lease)),
+            halt_after: Some(write_duration(look.ages.halt)),
+        };
         let ask = |channel| async move { attention_service(channel).get_attention(request).await };
         Ok(Attention::read(self.call(Repeat::Reads, ask).await?)?)
     }

@@ -13,6 +13,7 @@ use tenure_core::{
     limits::HANDOVER_EFFECT_OUTPUT_MAX_BYTES,
     memory::compose_tail,
     payload::{Origin, Preamble},
+    reason::Reason,
     record::{KeptValue, Phase, Record, RecordKind},
     refusal::Refusal,
     run_ref::RunRef,
@@ -33,22 +34,8 @@ use crate::{
 const MEMORY_LINES_READ: u32 = 500;
 /// Records that are read at once where a handover is composed.
 const PAGE: u32 = 1_000;
-/// The kinds of records that a handover is composed from.
-const KINDS_TOLD: [&str; 12] = [
-    "job_admitted",
-    "run_started",
-    // Told to nobody: it says since when the job was without a run.
-    "run_interrupted",
-    "note",
-    "layover_booked",
-    "steered",
-    "effect_started",
-    "effect_done",
-    "effect_failed",
-    "effect_reconciled",
-    "sent",
-    "spawned",
-];
+/// Told to nobody: it says since when the job was without a run.
+const INTERRUPTED: &str = "run_interrupted";
 
 /// Hands claimed runs to the worker they were claimed for.
 pub(crate) async fn grant_runs(
@@ -98,21 +85,8 @@ fn grant_with_history(parts: &Parts, promise: Promises, run: Claimed, secret: Ru
     let task_parts = parts.clone();
     let composing = promise.attached().begin_composing(run_ref(&run));
     parts.tasks.spawn(async move {
-        let granted = match read_history(&task_parts, &run).await {
-            Ok(history) => {
-                let origin = history.origin().cloned();
-                match history.compose_handover(run.now, &remaining_deadline(&run)).zip(origin) {
-                    Some((handover, origin)) => {
-                        let awaited = read_awaited(&task_parts, &run).await;
-                        let handover = Handover { awaited, ..handover };
-                        match compose_preamble(&task_parts, &run, &origin, &handover).await {
-                            Ok(preamble) => send_grant(promise, run, secret, &handover, preamble),
-                            Err(refusal) => refuse_grant(promise, &run, &refusal.message),
-                        }
-                    }
-                    None => refuse_grant(promise, &run, "its journal does not show how it began"),
-                }
-            }
+        let granted = match compose_told(&task_parts, &run).await {
+            Ok((handover, preamble)) => send_grant(promise, run, secret, &handover, preamble),
             Err(refusal) => refuse_grant(promise, &run, &refusal.message),
         };
         drop(composing);
@@ -120,6 +94,18 @@ fn grant_with_history(parts: &Parts, promise: Promises, run: Claimed, secret: Ru
             task_parts.wakes.wake_dispatch();
         }
     });
+}
+
+/// What the run is told, and what its child reads above its work.
+async fn compose_told(parts: &Parts, run: &Claimed) -> Result<(Handover, String), Refusal> {
+    let history = read_history(parts, run).await?;
+    let origin = history.origin().cloned();
+    let composed = history.compose_handover(run.now, &remaining_deadline(run)).zip(origin);
+    let (handover, origin) =
+        composed.ok_or_else(|| Refusal::new(Reason::Internal, "its journal does not show how it began"))?;
+    let handover = Handover { awaited: read_awaited(parts, run).await, ..handover };
+    let preamble = compose_preamble(parts, run, &origin, &handover).await?;
+    Ok((handover, preamble))
 }
 
 /// What came of the first of the jobs that the run before waited for. Where that cannot be read now, their outcomes are told
@@ -161,7 +147,7 @@ fn refuse_grant(promise: Promises, run: &Claimed, because: &str) -> Granted {
 }
 
 async fn read_history(parts: &Parts, run: &Claimed) -> Result<History, Refusal> {
-    let kinds = KINDS_TOLD.map(str::to_owned);
+    let kinds: Vec<_> = History::KINDS.into_iter().chain([INTERRUPTED]).map(str::to_owned).collect();
     let mut history = History::up_to(run.head.seq);
     let mut next = Some(Seq(1));
     while let Some(from) = next.filter(|&from| from <= run.head.seq) {
@@ -202,7 +188,11 @@ async fn compose_preamble(
     origin: &Origin,
     handover: &Handover,
 ) -> Result<String, Refusal> {
-    let Some(declaration) = Declaration::with_payload(&run.document) else { return Ok(String::new()) };
+    let declaration = Declaration::with_payload(&run.document);
+    // A run that undoes starts no agent.
+    let Some(declaration) = declaration.filter(|_| run.cause.phase() == Phase::Forward) else {
+        return Ok(String::new());
+    };
     let lines = parts.store.list_memories(&run.tenant, &run.agent, MEMORY_LINES_READ);
     let lines = parts.bulk.ask(lines).await?;
     let has_more = lines.len() == MEMORY_LINES_READ as usize;

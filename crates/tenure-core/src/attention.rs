@@ -5,11 +5,13 @@
 
 mod remedy;
 
+use std::time::Duration;
+
 pub use remedy::{ALTERNATIVE, Remedy};
 
 use jiff::Timestamp;
 
-use crate::limits::ATTENTION_SUBJECTS_MAX;
+use crate::limits::{ABANDONED_LEASE_GRACE, ATTENTION_SUBJECTS_MAX, HALT_STANDING_AGE, UNCLAIMABLE_GRACE};
 
 /// What may need a person, in the order in which it is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +67,27 @@ impl Kind {
             Self::JobUnclaimable => "job.unclaimable",
             Self::LayoverRefused => "layover.refused",
             Self::HaltStanding => "halt.standing",
+        }
+    }
+}
+
+/// For how long something is so before it is a condition. Whoever runs the fleet may set them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ages {
+    /// A job waits for a worker that there is not: [`UNCLAIMABLE_GRACE`] where nothing is said.
+    pub unclaimable: Duration,
+    /// A lease is unsettled after its term lapsed: [`ABANDONED_LEASE_GRACE`].
+    pub abandoned_lease: Duration,
+    /// A halt stands: [`HALT_STANDING_AGE`].
+    pub halt: Duration,
+}
+
+impl Default for Ages {
+    fn default() -> Self {
+        Self {
+            unclaimable: UNCLAIMABLE_GRACE,
+            abandoned_lease: ABANDONED_LEASE_GRACE,
+            halt: HALT_STANDING_AGE,
         }
     }
 }

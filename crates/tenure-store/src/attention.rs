@@ -5,16 +5,25 @@
 use jiff::Timestamp;
 use sqlx::query_file_as;
 use tenure_core::{
-    attention::{Found, Kind, Subject},
+    attention::{Ages, Found, Kind, Subject},
     handler::HANDLER_LABEL_PREFIX,
     id::Tenant,
     job::State,
-    limits::{ABANDONED_LEASE_GRACE, HALT_STANDING_AGE, UNCLAIMABLE_GRACE},
 };
 
 use crate::{Store, StoreError, timestamp::Stamp};
 
 const ATTEMPTED: &str = "looking for what needs a person";
+
+/// The rows of a query. A macro, because the queries are checked where they stand, each with parameters of its own.
+macro_rules! find {
+    ($store:ident, $row:ident, $query:literal, $($argument:tt)*) => {
+        query_file_as!($row, $query, $($argument)*)
+            .fetch_all(&$store.pool)
+            .await
+            .map_err(StoreError::while_doing(ATTEMPTED))?
+    };
+}
 
 /// A look: for whom, at which instant, and how far.
 #[derive(Debug, Clone)]
@@ -25,6 +34,8 @@ pub struct Look {
     pub at: Timestamp,
     /// At most so many subjects of each kind are read.
     pub page: u32,
+    /// For how long something is so before it counts.
+    pub ages: Ages,
 }
 
 impl Look {
@@ -74,103 +85,90 @@ impl Store {
     }
 
     async fn find_stopped(&self, look: &Look, state: State) -> Result<Found, StoreError> {
-        let rows = query_file_as!(
+        let (tenant, at) = (look.tenant.as_str(), Stamp(look.at));
+        let rows = find!(
+            self,
             SubjectRow,
             "queries/attention/list_stopped_jobs.sql",
-            look.tenant.as_str(),
+            tenant,
             state.name(),
-            Stamp(look.at) as _,
+            at as _,
             look.limit()
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        );
         Ok(look.fill(rows))
     }
 
     async fn find_failed(&self, look: &Look) -> Result<Found, StoreError> {
-        let rows = query_file_as!(
-            JudgedRow,
-            "queries/attention/list_failed_jobs.sql",
-            look.tenant.as_str(),
-            Stamp(look.at) as _,
-            look.limit()
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        let (tenant, at) = (look.tenant.as_str(), Stamp(look.at));
+        let rows =
+            find!(self, JudgedRow, "queries/attention/list_failed_jobs.sql", tenant, at as _, look.limit());
         Ok(look.judge(rows))
     }
 
     async fn find_abandoned(&self, look: &Look) -> Result<Found, StoreError> {
-        let rows = query_file_as!(
+        let (tenant, before) = (look.tenant.as_str(), look.earlier(look.ages.abandoned_lease));
+        let rows = find!(
+            self,
             SubjectRow,
             "queries/attention/list_abandoned_leases.sql",
-            look.tenant.as_str(),
-            look.earlier(ABANDONED_LEASE_GRACE) as _,
+            tenant,
+            before as _,
             look.limit()
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        );
         Ok(look.fill(rows))
     }
 
     async fn find_expired_waits(&self, look: &Look) -> Result<Found, StoreError> {
-        let rows = query_file_as!(
+        let (tenant, at) = (look.tenant.as_str(), Stamp(look.at));
+        let rows = find!(
+            self,
             SubjectRow,
             "queries/attention/list_expired_waits.sql",
-            look.tenant.as_str(),
-            Stamp(look.at) as _,
+            tenant,
+            at as _,
             look.limit()
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        );
         Ok(look.fill(rows))
     }
 
     async fn find_unclaimable(&self, look: &Look) -> Result<Found, StoreError> {
-        let rows = query_file_as!(
+        let (tenant, at) = (look.tenant.as_str(), Stamp(look.at));
+        let rows = find!(
+            self,
             JudgedRow,
             "queries/attention/list_ready_jobs.sql",
-            look.tenant.as_str(),
-            Stamp(look.at) as _,
-            look.earlier(UNCLAIMABLE_GRACE) as _,
+            tenant,
+            at as _,
+            look.earlier(look.ages.unclaimable) as _,
             look.limit(),
             HANDLER_LABEL_PREFIX
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        );
         Ok(look.judge(rows))
     }
 
     async fn find_refused_layovers(&self, look: &Look) -> Result<Found, StoreError> {
-        let rows = query_file_as!(
+        let (tenant, at) = (look.tenant.as_str(), Stamp(look.at));
+        let rows = find!(
+            self,
             SubjectRow,
             "queries/attention/list_refused_layovers.sql",
-            look.tenant.as_str(),
-            Stamp(look.at) as _,
+            tenant,
+            at as _,
             look.limit()
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        );
         Ok(look.fill(rows))
     }
 
     async fn find_old_halts(&self, look: &Look) -> Result<Found, StoreError> {
-        let rows = query_file_as!(
+        let (tenant, before) = (look.tenant.as_str(), look.earlier(look.ages.halt));
+        let rows = find!(
+            self,
             SubjectRow,
             "queries/attention/list_old_halts.sql",
-            look.tenant.as_str(),
-            look.earlier(HALT_STANDING_AGE) as _,
+            tenant,
+            before as _,
             look.limit()
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::while_doing(ATTEMPTED))?;
+        );
         Ok(look.fill(rows))
     }
 }

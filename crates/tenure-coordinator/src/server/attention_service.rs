@@ -3,13 +3,16 @@
 
 use jiff::Timestamp;
 use tenure_core::{
-    attention::{Condition, Kind, NOT_CHECKED},
+    attention::{Ages, Condition, Kind, NOT_CHECKED},
     limits::{ATTENTION_PAGE_DEFAULT, ATTENTION_PAGE_MAX},
     reason::Reason,
     refusal::Refusal,
 };
 use tenure_proto::{
-    convert::time::{read_optional_timestamp, write_timestamp},
+    convert::{
+        InvalidField,
+        time::{read_duration, read_optional_timestamp, write_timestamp},
+    },
     v1::{self, attention_service_server::AttentionService},
 };
 use tenure_store::Look;
@@ -36,14 +39,14 @@ impl Attention {
         caller: &Caller,
         request: v1::GetAttentionRequest,
     ) -> Result<v1::GetAttentionResponse, Refusal> {
-        let page = read_page(request.page)?;
+        let (page, ages) = (read_page(request.page)?, read_ages(&request)?);
         let at = read_optional_timestamp("at", request.at.as_ref())?;
         let (store, bulk) = (&self.parts.store, &self.parts.bulk);
         let at: Timestamp = match at {
             Some(at) => at,
             None => bulk.ask(store.read_clock()).await?,
         };
-        let look = Look { tenant: caller.tenant.clone(), at, page };
+        let look = Look { tenant: caller.tenant.clone(), at, page, ages };
         let mut conditions = Vec::new();
         for kind in Kind::ALL {
             let found = bulk.ask(store.find_subjects(&look, *kind)).await?;
@@ -79,6 +82,18 @@ fn read_page(given: u32) -> Result<u32, Refusal> {
             Err(Refusal::new(Reason::InvalidArgument, words).with_detail("field", "page"))
         }
     }
+}
+
+fn read_ages(request: &v1::GetAttentionRequest) -> Result<Ages, InvalidField> {
+    let usual = Ages::default();
+    let read = |field, given: Option<&prost_types::Duration>, usual| {
+        given.map_or(Ok(usual), |given| read_duration(field, given))
+    };
+    Ok(Ages {
+        unclaimable: read("unclaimable_after", request.unclaimable_after.as_ref(), usual.unclaimable)?,
+        abandoned_lease: read("abandoned_after", request.abandoned_after.as_ref(), usual.abandoned_lease)?,
+        halt: read("halt_after", request.halt_after.as_ref(), usual.halt)?,
+    })
 }
 
 fn write_condition(condition: Condition) -> v1::Condition {

@@ -58,6 +58,21 @@ pub struct History {
 }
 
 impl History {
+    /// The kinds of records that a handover is composed from.
+    pub const KINDS: [&str; 11] = [
+        "job_admitted",
+        "run_started",
+        "note",
+        "layover_booked",
+        "steered",
+        "effect_started",
+        "effect_done",
+        "effect_failed",
+        "effect_reconciled",
+        "sent",
+        "spawned",
+    ];
+
     /// Nothing is read yet; `up_to` is the seq of the record that starts the run, and what comes after it is left out.
     #[must_use]
     pub fn up_to(up_to: Seq) -> Self {
@@ -74,8 +89,8 @@ impl History {
         }
     }
 
-    /// Takes the next record with the value beside it. Records come in order; all of them, or those kinds that matter
-    /// (`job_admitted`, `run_started`, `note`, `steered`, `sent`, `spawned`, `layover_booked`, and those of effects).
+    /// Takes the next record with the value beside it. Records come in order; all of them, or those of
+    /// [`Self::KINDS`].
     pub fn take_record(&mut self, record: Record, value: Option<Vec<u8>>) {
         let before = record.seq < self.up_to;
         if before {

@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use tenure_core::{
-    attention::Kind,
+    attention::{Ages, Kind},
     credential::Tenants,
     id::{Digest, WorkerName},
     job::State,
@@ -13,7 +13,7 @@ use tenure_store::{Look, NewJob, NewTerm};
 use crate::fleet::{AGENT, Fleet, agent, new_term, now};
 
 fn look(fleet: &Fleet, at: Timestamp) -> Look {
-    Look { tenant: fleet.tenant.clone(), at, page: 100 }
+    Look { tenant: fleet.tenant.clone(), at, page: 100, ages: Ages::default() }
 }
 
 impl Fleet {

@@ -287,6 +287,26 @@ mod tests {
     }
 
     #[test]
+    fn a_payload_is_what_is_told_and_then_the_input_however_it_came() {
+        let parent = tempfile::tempdir().unwrap();
+        let large = vec![b'x'; 1_000_000];
+        let staged = parent.path().join("staged");
+        fs::write(&staged, &large).unwrap();
+        let preamble = Some("who you are\n");
+        for (files, input) in [
+            (RunFiles { input: b"in", preamble, ..RunFiles::default() }, &b"in"[..]),
+            (RunFiles { staged_input: Some(&staged), preamble, ..RunFiles::default() }, &large),
+        ] {
+            let (_parent, directory) = make(&files);
+            let payload = directory.path().join(PAYLOAD_FILE);
+            assert!(fs::read(&payload).unwrap() == [b"who you are\n", input].concat());
+            assert_eq!(fs::metadata(&payload).unwrap().mode() & 0o777, 0o600);
+        }
+        let (_parent, directory) = make(&RunFiles { input: b"in", ..RunFiles::default() });
+        assert!(!directory.path().join(PAYLOAD_FILE).exists());
+    }
+
+    #[test]
     fn a_run_finds_its_files_and_nobody_else_may_look() {
         let files =
             RunFiles { input: b"in", staged_input: None, handover: b"{}", brief: "brief", preamble: None };
